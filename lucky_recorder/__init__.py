@@ -1,0 +1,92 @@
+"""Records Gymnasium and MuJoCo simulations as robot-learning data."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from lucky_recorder import envs as _envs
+from lucky_recorder.version import __version__
+
+if TYPE_CHECKING:
+    from lucky_recorder.capture.command import commands_to_ctrl
+    from lucky_recorder.errors import (
+        CaptureError,
+        ForkError,
+        FormatError,
+        GLError,
+        LuckyRecorderError,
+        SettingsError,
+        StateError,
+        StorageError,
+        StreamError,
+        VideoError,
+        WorkerStalledError,
+    )
+    from lucky_recorder.observer import Observer
+    from lucky_recorder.session.reader import Session
+    from lucky_recorder.settings import Camera, Column, FreeCamera, RecorderSettings
+    from lucky_recorder.wrappers import RecordSession
+
+# Imported when first used: a name costs nothing until then.
+_HOMES = {
+    "Camera": "settings",
+    "CaptureError": "errors",
+    "Column": "settings",
+    "ForkError": "errors",
+    "FormatError": "errors",
+    "FreeCamera": "settings",
+    "GLError": "errors",
+    "LuckyRecorderError": "errors",
+    "Observer": "observer",
+    "RecordSession": "wrappers",
+    "RecorderSettings": "settings",
+    "Session": "session.reader",
+    "SettingsError": "errors",
+    "StateError": "errors",
+    "StorageError": "errors",
+    "StreamError": "errors",
+    "VideoError": "errors",
+    "WorkerStalledError": "errors",
+    "commands_to_ctrl": "capture.command",
+}
+
+__all__ = [
+    "Camera",
+    "CaptureError",
+    "Column",
+    "ForkError",
+    "FormatError",
+    "FreeCamera",
+    "GLError",
+    "LuckyRecorderError",
+    "Observer",
+    "RecordSession",
+    "RecorderSettings",
+    "Session",
+    "SettingsError",
+    "StateError",
+    "StorageError",
+    "StreamError",
+    "VideoError",
+    "WorkerStalledError",
+    "__version__",
+    "commands_to_ctrl",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+# gymnasium knows the sample environments as soon as both are imported, in either order.
+_envs.register_when_imported()

@@ -1,0 +1,1 @@
+"""Looking at a simulation: the only room, besides the sample environments, that imports mujoco."""

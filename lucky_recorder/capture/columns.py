@@ -1,0 +1,171 @@
+"""The recorder modes: lists of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lucky_recorder.capture import names
+from lucky_recorder.capture.channels import Channel, Column
+from lucky_recorder.capture.robots import Robot
+from lucky_recorder.capture.simulation import Simulation
+from lucky_recorder.capture.sources import custom_column, space_layout
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.schema import Field
+from lucky_recorder.settings import RecorderSettings
+
+if TYPE_CHECKING:
+    import mujoco
+
+    from lucky_recorder.capture.moment import Moment
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that columns are made from.
+
+    Attributes:
+        settings: What the user asked for.
+        simulation: The MuJoCo simulation, if there is one.
+        robots: Its robots.
+        env: The unwrapped environment, if there is one.
+    """
+
+    settings: RecorderSettings
+    simulation: Simulation | None
+    robots: tuple[Robot, ...]
+    env: Any = None
+
+    @property
+    def model(self) -> mujoco.MjModel:
+        """The MuJoCo model.
+
+        Raises:
+            SettingsError: If there is none.
+        """
+        if self.simulation is None:
+            mode = self.settings.mode
+            raise SettingsError.of("mode", mode, "needs a MuJoCo model and none was found; use mode='custom' with columns")
+        return self.simulation.model
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A recorder mode.
+
+    Attributes:
+        entity_column: Name of the entity column.
+        label: The fixed label in ``info.json``.
+        columns: Makes the mode's own columns.
+    """
+
+    entity_column: str
+    label: str
+    columns: Callable[[Scene], list[Column]]
+
+
+def _robot_arm(scene: Scene) -> list[Column]:
+    robot = scene.robots[0]
+    if not robot.actuators or not robot.driven:
+        what = "no actuator" if not robot.actuators else "no actuated joint"
+        raise SettingsError.of(
+            "mode", "robot_arm", f"the robot {robot.name!r} has {what}; use mode='full_scene' or mode='custom'"
+        )
+    return [_action(scene), _state(scene, [[d.joint for d in r.driven] for r in scene.robots])]
+
+
+def _full_scene(scene: Scene) -> list[Column]:
+    model = scene.model
+    if not model.njnt:
+        raise SettingsError.of("mode", "full_scene", "the model has no joint; use mode='custom'")
+    return [_action(scene), _state(scene, [list(range(model.njnt)) for _ in scene.robots])]
+
+
+def _custom(scene: Scene) -> list[Column]:
+    return []
+
+
+MODES = {
+    "robot_arm": Mode("robot_id", "ur5e", _robot_arm),
+    "full_scene": Mode("sim_id", "mujoco_scene", _full_scene),
+    "custom": Mode("entity_id", "custom", _custom),
+}
+
+
+def columns_of(scene: Scene) -> tuple[Column, ...]:
+    """Return every column that follows ``frame_flags``: the mode's, the gym's, and the user's own.
+
+    Raises:
+        SettingsError: If a column cannot be recorded from this scene.
+    """
+    settings = scene.settings
+    if not settings.record_data:
+        return ()
+    mode = MODES[settings.mode].columns(scene)
+    gym = _gym_columns(scene) if settings.gym_columns else []
+    robots = tuple(r.name for r in scene.robots)
+    own = [custom_column(c, scene.simulation, robots, scene.env) for c in settings.columns]
+    return (*mode, *gym, *own)
+
+
+def _action(scene: Scene) -> Column:
+    model = scene.model
+    ids = [r.actuators for r in scene.robots]
+    labels = tuple(names.name_of(model, "actuator", a) for actuators in ids for a in actuators)
+    field = Field("action", "float64", (len(ids[0]),), names=labels, has_stats=True)
+    return Column(field, _vector(scene, "ctrl", "after"), select=np.array(ids, np.intp), is_command=True)
+
+
+def _state(scene: Scene, joints: Sequence[Sequence[int]]) -> Column:
+    model = scene.model
+    drivers = {d.joint: d.actuator for robot in scene.robots for d in robot.driven}
+
+    def readable(joint: int) -> str:
+        return names.name_of(model, "actuator", drivers[joint]) if joint in drivers else names.name_of(model, "joint", joint)
+
+    select = [[a for j in mine for a in names.joint_addresses(model, j)] for mine in joints]
+    field = Field(
+        "observation.state",
+        "float64",
+        (len(select[0]),),
+        names=_value_names(model, joints, readable),
+        lucky_names=_value_names(model, joints, lambda j: names.name_of(model, "joint", j)),
+        has_stats=True,
+    )
+    return Column(field, _vector(scene, "qpos", "before"), select=np.array(select, np.intp))
+
+
+def _value_names(
+    model: mujoco.MjModel, joints: Iterable[Iterable[int]], called: Callable[[int], str]
+) -> tuple[str, ...]:
+    return tuple(called(j) + suffix for mine in joints for j in mine for suffix in names.joint_suffixes(model, j))
+
+
+def _vector(scene: Scene, name: str, phase: Any) -> Channel:
+    assert scene.simulation is not None
+    view = getattr(scene.simulation.data, name)
+    return Channel(name, phase, view.shape, "float64", view=view)
+
+
+def _gym_columns(scene: Scene) -> list[Column]:
+    if scene.env is None:
+        raise SettingsError.of("gym_columns", True, "there is no Gymnasium environment; leave it off on a bare model")
+    shape, dtype = space_layout(scene.env.action_space, "gym_columns")
+    size = int(np.prod(shape, dtype=np.int64))
+    listed = shape if size > 1 else ()
+
+    def action(moment: Moment) -> Any:
+        return np.asarray(moment.action, dtype).reshape(listed)
+
+    def after(name: str, shape: tuple[int, ...], kind: str, read: Callable[[Moment], Any], merge: Any = None) -> Column:
+        return Column(Field(name, kind, shape, has_stats=True), Channel(name, "after", shape, kind, read=read, merge=merge))
+
+    return [
+        after("gym.action", listed, dtype, action),
+        after("next.reward", (), "float64", lambda m: m.reward, "sum"),
+        after("next.done", (), "bool", lambda m: m.done, "or"),
+        after("next.success", (), "bool", lambda m: m.success, "or"),
+    ]

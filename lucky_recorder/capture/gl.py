@@ -1,0 +1,107 @@
+"""An OpenGL context of our own, whatever ``MUJOCO_GL`` says: EGL, else OSMesa.
+
+PyOpenGL binds to one platform per process, so which one will work is found out before it is imported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, NamedTuple
+
+from lucky_recorder.errors import GLError
+
+PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
+_SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
+
+
+class Context(NamedTuple):
+    """A context that is current in the thread that made it.
+
+    Attributes:
+        gl: The context object.
+        backend: ``egl`` or ``osmesa``.
+        renderer: What draws, in the driver's words.
+    """
+
+    gl: Any
+    backend: str
+    renderer: str
+
+    @property
+    def is_software(self) -> bool:
+        """Whether a CPU draws; only then are pictures the same bytes on every run."""
+        return any(word in self.renderer.lower() for word in _SOFTWARE)
+
+
+def remedy() -> str:
+    """Return what to do where no context can be made."""
+    return (
+        f"no OpenGL context can be made here, so cameras cannot be drawn; on Debian or Ubuntu: apt-get install "
+        f"{' '.join(PACKAGES)} (or libosmesa6), or record without cameras"
+    )
+
+
+def make_context() -> Context:
+    """Make a context and make it current in this thread.
+
+    Raises:
+        GLError: If neither EGL nor OSMesa works; says what to install.
+    """
+    failures = []
+    for backend in _candidates():
+        try:
+            return _make(backend)
+        except Exception as error:  # drivers and PyOpenGL raise whatever they like
+            failures.append(f"{backend}: {error or type(error).__name__}")
+    raise GLError("; ".join([remedy(), *failures]))
+
+
+def _candidates() -> list[str]:
+    bound = os.environ.get("PYOPENGL_PLATFORM", "").lower()
+    if bound in ("egl", "osmesa"):
+        return [bound]
+    present = [name for name, is_there in (("egl", _has_egl), ("osmesa", _has_osmesa)) if is_there()]
+    if os.environ.get("MUJOCO_GL", "").lower() == "osmesa":
+        present.reverse()
+    # Once the first is imported, PyOpenGL is bound to it and the second cannot work.
+    return present[:1]
+
+
+def _has_egl() -> bool:
+    """Ask EGL itself, without PyOpenGL, whether it has a device to draw on."""
+    try:
+        library = ctypes.CDLL("libEGL.so.1")
+        ctypes.CDLL("libOpenGL.so.0")
+        library.eglGetProcAddress.restype = ctypes.c_void_p
+        address = library.eglGetProcAddress(b"eglQueryDevicesEXT")
+    except (OSError, AttributeError):
+        return False
+    if not address:
+        return False
+    count = ctypes.c_int(0)
+    query = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(address)
+    return bool(query(0, None, ctypes.byref(count))) and count.value > 0
+
+
+def _has_osmesa() -> bool:
+    for name in ("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"):
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _make(backend: str) -> Context:
+    if backend == "egl":
+        from mujoco.egl import GLContext
+    else:
+        from mujoco.osmesa import GLContext  # type: ignore[assignment]
+    context = GLContext(64, 64)
+    context.make_current()
+    from OpenGL import GL
+
+    name = GL.glGetString(GL.GL_RENDERER)
+    return Context(context, backend, name.decode() if name else "unknown")

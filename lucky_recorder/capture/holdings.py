@@ -1,0 +1,112 @@
+"""What a rendering context holds of a model, so that a change of it between episodes shows.
+
+Colours, lights, cameras and poses travel in every scene. Textures, meshes, height fields, skins, the textures of
+materials and a few visual settings are copied when a context is made; they are compared at each episode's start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import mujoco
+
+Arrays = dict[str, NDArray[Any]]
+
+_UPLOADED = ("tex_data", "mesh_vert", "mesh_normal", "mesh_texcoord", "mesh_face", "hfield_data")
+_HELD = ("mat_texid", "mat_texuniform", "mat_texrepeat", "skin_vert", "skin_texcoord", "skin_face", "hfield_size")
+_VISUAL = {
+    "global_": ("linewidth",),
+    "map": ("fogstart", "fogend", "shadowclip", "shadowscale"),
+    "rgba": ("fog",),
+    "quality": ("shadowsize", "offsamples", "numslices", "numstacks", "numquads"),
+}
+
+
+class Change(NamedTuple):
+    """What changed in a model since it was last looked at.
+
+    Attributes:
+        arrays: The new content of model arrays.
+        visual: The new values of visual settings, by group and name.
+        textures: Ids to upload again.
+        meshes: Ids to upload again.
+        hfields: Ids to upload again.
+        is_deep: Whether uploads will not do and the context must be made anew.
+    """
+
+    arrays: Arrays
+    visual: dict[tuple[str, str], Any]
+    textures: tuple[int, ...] = ()
+    meshes: tuple[int, ...] = ()
+    hfields: tuple[int, ...] = ()
+    is_deep: bool = False
+
+
+class Holdings:
+    """Remembers what the worker's context was last told of a model."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        self._arrays = {name: np.array(getattr(model, name)) for name in (*_UPLOADED, *_HELD) if hasattr(model, name)}
+        self._visual = _visual(model)
+
+    def change(self) -> Change | None:
+        """Return what has changed since the last call, with copies of it; None if nothing has."""
+        arrays = {n: np.array(getattr(self._model, n)) for n, old in self._arrays.items() if self._differs(n, old)}
+        visual = {k: v for k, v in _visual(self._model).items() if not np.array_equal(v, self._visual[k])}
+        if not arrays and not visual:
+            return None
+        change = self._describe(arrays, visual)
+        self._arrays |= arrays
+        self._visual |= visual
+        return change
+
+    def _differs(self, name: str, old: NDArray[Any]) -> bool:
+        return not np.array_equal(getattr(self._model, name), old)
+
+    def _describe(self, arrays: Arrays, visual: dict[tuple[str, str], Any]) -> Change:
+        model = self._model
+        changed = {name: np.flatnonzero((arrays[name] != self._arrays[name]).reshape(len(arrays[name]), -1).any(1)) for name in arrays}
+        textures = _hit(changed.get("tex_data"), model.tex_adr, model.ntex)
+        hfields = _hit(changed.get("hfield_data"), model.hfield_adr, model.nhfield)
+        meshes = {
+            mesh
+            for name, address in (("vert", "vert"), ("normal", "normal"), ("texcoord", "texcoord"), ("face", "face"))
+            for mesh in _hit(changed.get(f"mesh_{name}"), getattr(model, f"mesh_{address}adr"), model.nmesh)
+        }
+        is_deep = bool(visual) or any(name not in _UPLOADED for name in arrays)
+        return Change(arrays, visual, textures, tuple(sorted(meshes)), hfields, is_deep)
+
+
+def _visual(model: mujoco.MjModel) -> dict[tuple[str, str], Any]:
+    return {
+        (group, name): np.array(getattr(getattr(model.vis, group), name))
+        for group, names in _VISUAL.items()
+        for name in names
+    }
+
+
+def _hit(changed: NDArray[np.intp] | None, addresses: NDArray[Any], count: int) -> tuple[int, ...]:
+    """Return the ids of the things that own the changed places of an array."""
+    if changed is None or not count:
+        return ()
+    starts = np.asarray(addresses, np.int64)
+    owners = sorted((int(s), i) for i, s in enumerate(starts) if s >= 0)
+    places = np.searchsorted([s for s, _ in owners], changed, side="right") - 1
+    return tuple(sorted({owners[p][1] for p in np.unique(places) if p >= 0}))
+
+
+def apply(model: mujoco.MjModel, change: Change) -> None:
+    """Write a change into another copy of the model."""
+    for name, values in change.arrays.items():
+        getattr(model, name)[...] = values
+    for (group, name), value in change.visual.items():
+        owner = getattr(model.vis, group)
+        if value.ndim:
+            getattr(owner, name)[...] = value
+        else:
+            setattr(owner, name, value.item())

@@ -1,0 +1,36 @@
+"""What there is to see at one tick: given to columns that are callables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Moment:
+    """The simulation at one tick. One object, refilled at every tick: read it, do not keep it.
+
+    Attributes:
+        model: The MuJoCo model, or None where there is none.
+        data: A private `MjData` in the state of this tick, with everything that follows from it computed; None without MuJoCo.
+        env: The unwrapped environment, or None.
+        robot: Name of the robot whose row is asked for.
+        obs: The observation the action is chosen on.
+        action: What was given to ``env.step``; known after the step.
+        reward: What the step returned.
+        done: ``terminated or truncated``.
+        success: Whether the step's info says success.
+        info: The step's info.
+    """
+
+    __slots__ = ("action", "data", "done", "env", "info", "model", "obs", "reward", "robot", "success")
+
+    def __init__(self, model: Any = None, data: Any = None, env: Any = None) -> None:
+        self.model = model
+        self.data = data
+        self.env = env
+        self.robot = ""
+        self.obs: Any = None
+        self.action: Any = None
+        self.reward = 0.0
+        self.done = False
+        self.success = False
+        self.info: dict[str, Any] = {}

@@ -1,0 +1,124 @@
+"""What a model's things are called, and what drives what."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lucky_recorder.errors import SettingsError
+
+if TYPE_CHECKING:
+    import mujoco
+
+_BALL = ("_qw", "_qx", "_qy", "_qz")
+_FREE = ("_x", "_y", "_z", *_BALL)
+
+
+def name_of(model: mujoco.MjModel, kind: str, index: int) -> str:
+    """Return a thing's name; one without a name is called by its kind and id: ``joint_3``."""
+    import mujoco
+
+    given: str | None = mujoco.mj_id2name(model, _object(kind), index)
+    return given or f"{kind}_{index}"
+
+
+def id_of(model: mujoco.MjModel, kind: str, name: str, field: str) -> int:
+    """Return the id of a named thing.
+
+    Raises:
+        SettingsError: If the model has none of that name; names the nearest ones it has.
+    """
+    import mujoco
+
+    index = int(mujoco.mj_name2id(model, _object(kind), name))
+    if index < 0:
+        known = all_of(model, kind)
+        near = difflib.get_close_matches(name, known, 3, 0.4) or known[:8]
+        raise SettingsError.of(field, name, f"the model has no {kind} of that name; it has: {', '.join(near) or 'none'}")
+    return index
+
+
+def all_of(model: mujoco.MjModel, kind: str) -> list[str]:
+    """Return the names of all things of a kind."""
+    counts = {
+        "body": model.nbody,
+        "joint": model.njnt,
+        "actuator": model.nu,
+        "camera": model.ncam,
+        "sensor": model.nsensor,
+        "site": model.nsite,
+    }
+    return [name_of(model, kind, i) for i in range(counts[kind])]
+
+
+def _object(kind: str) -> int:
+    import mujoco
+
+    return int(getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"))
+
+
+def joint_suffixes(model: mujoco.MjModel, joint: int) -> tuple[str, ...]:
+    """Return a suffix per position coordinate: none for hinge and slide, ``_qw``… for ball, ``_x``… for free joints."""
+    import mujoco
+
+    kind = int(model.jnt_type[joint])
+    if kind == int(mujoco.mjtJoint.mjJNT_FREE):
+        return _FREE
+    return _BALL if kind == int(mujoco.mjtJoint.mjJNT_BALL) else ("",)
+
+
+def joint_addresses(model: mujoco.MjModel, joint: int) -> range:
+    """Return where a joint's coordinates lie in ``qpos``."""
+    start = int(model.jnt_qposadr[joint])
+    return range(start, start + len(joint_suffixes(model, joint)))
+
+
+def drives_joint_directly(model: mujoco.MjModel, actuator: int) -> bool:
+    """Tell whether an actuator has a joint transmission."""
+    import mujoco
+
+    direct = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+    return int(model.actuator_trntype[actuator]) in direct
+
+
+def driven_joints(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
+    """Return the joints an actuator drives: of its joint transmission, or of its fixed tendon."""
+    import mujoco
+
+    target = int(model.actuator_trnid[actuator, 0])
+    if drives_joint_directly(model, actuator):
+        return (target,)
+    if int(model.actuator_trntype[actuator]) != int(mujoco.mjtTrn.mjTRN_TENDON):
+        return ()
+    return _tendon_objects(model, target, int(mujoco.mjtWrap.mjWRAP_JOINT))
+
+
+def actuator_bodies(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
+    """Return the bodies an actuator acts on."""
+    import mujoco
+
+    joints = driven_joints(model, actuator)
+    if joints:
+        return tuple(int(model.jnt_bodyid[j]) for j in joints)
+    kind = int(model.actuator_trntype[actuator])
+    target = int(model.actuator_trnid[actuator, 0])
+    if kind == int(mujoco.mjtTrn.mjTRN_TENDON):
+        sites: Sequence[int] = _tendon_objects(model, target, int(mujoco.mjtWrap.mjWRAP_SITE))
+        return tuple(int(model.site_bodyid[s]) for s in sites)
+    if kind == int(mujoco.mjtTrn.mjTRN_BODY):
+        return (target,)
+    return (int(model.site_bodyid[target]),)
+
+
+def _tendon_objects(model: mujoco.MjModel, tendon: int, wrap: int) -> tuple[int, ...]:
+    start = int(model.tendon_adr[tendon])
+    path = range(start, start + int(model.tendon_num[tendon]))
+    return tuple(int(model.wrap_objid[i]) for i in path if int(model.wrap_type[i]) == wrap)
+
+
+def is_within(model: mujoco.MjModel, body: int, root: int) -> bool:
+    """Tell whether a body is ``root`` or below it."""
+    while body not in (root, 0):
+        body = int(model.body_parentid[body])
+    return body == root

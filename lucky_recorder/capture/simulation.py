@@ -1,0 +1,81 @@
+"""A simulation being looked at: the user's model and data, and a private copy of the state to look through.
+
+After `mj_step`, positions of bodies, sensors and pictures lag the joint positions by a physics step. The private
+`MjData` takes the state over and computes what follows from it; the user's own data is only ever read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import mujoco
+
+
+class Sync(IntEnum):
+    """How much of the private data must follow from the state."""
+
+    NOTHING = 0
+    KINEMATICS = 1
+    FORWARD = 2
+
+
+class Simulation:
+    """A model with its data, and the private data to look through.
+
+    Attributes:
+        model: The user's model.
+        data: The user's data.
+        look: The private data; valid after `sync`.
+    """
+
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        import mujoco
+
+        self.model = model
+        self.data = data
+        self.look = mujoco.MjData(model)
+        self._copy = _state_copier()
+        self._steps = _kinematics(model)
+
+    def sync(self, level: Sync) -> None:
+        """Bring the private data to the user's present state."""
+        import mujoco
+
+        self._copy(self.model, self.data, self.look)
+        if level is Sync.FORWARD:
+            mujoco.mj_forward(self.model, self.look)
+        else:
+            for step in self._steps:
+                step(self.model, self.look)
+
+
+def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], None]:
+    import mujoco
+    import numpy as np
+
+    everything = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+    if hasattr(mujoco, "mj_copyState"):
+        copy = mujoco.mj_copyState
+        return lambda model, source, target: copy(model, source, target, everything)
+
+    def through_a_vector(model: mujoco.MjModel, source: mujoco.MjData, target: mujoco.MjData) -> None:
+        state = np.empty(mujoco.mj_stateSize(model, everything))
+        mujoco.mj_getState(model, source, state, everything)
+        mujoco.mj_setState(model, target, state, everything)
+
+    return through_a_vector
+
+
+def _kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.MjData], None], ...]:
+    """Return the cheap stages that place everything a picture shows."""
+    import mujoco
+
+    steps = [mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_camlight]
+    if model.nflex:
+        steps.append(mujoco.mj_flex)
+    if model.ntendon:
+        steps.append(mujoco.mj_tendon)
+    return tuple(steps)

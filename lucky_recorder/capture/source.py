@@ -1,0 +1,235 @@
+"""A source: one simulation as the recorder sees it, with its columns, cameras and clock."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lucky_recorder import clock
+from lucky_recorder.capture import holdings, snapshot
+from lucky_recorder.capture.columns import MODES, Scene, columns_of
+from lucky_recorder.capture.command import CommandMap
+from lucky_recorder.capture.moment import Moment
+from lucky_recorder.capture.render import Painter
+from lucky_recorder.capture.robots import Robot, find_robots
+from lucky_recorder.capture.simulation import Simulation, Sync
+from lucky_recorder.capture.sources import KINEMATIC_KINDS
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.schema import Schema, Stream
+from lucky_recorder.settings import Camera, RecorderSettings
+
+if TYPE_CHECKING:
+    import mujoco
+
+
+class Clocks(NamedTuple):
+    """The rates of a recording.
+
+    Attributes:
+        data: The data rate.
+        control: The rate of the steps; ``data`` divides it.
+    """
+
+    data: Fraction
+    control: Fraction
+
+    @property
+    def steps_per_row(self) -> int:
+        """Steps that one row stands for."""
+        return int(self.control / self.data)
+
+
+def clocks(settings: RecorderSettings, control: Fraction | None) -> Clocks:
+    """Settle the rates.
+
+    Args:
+        settings: Their ``data_hz`` must divide the control rate evenly.
+        control: The control rate, if the environment has said it.
+
+    Raises:
+        SettingsError: If there is no rate, or it does not divide.
+    """
+    if settings.data_hz is None and control is None:
+        raise SettingsError.of("data_hz", None, "nothing here says how long a step is; give the rate of your ticks in Hz")
+    data = settings.data_hz or control
+    assert data is not None
+    control = control or data
+    if data > control:
+        raise SettingsError.of(
+            "data_hz", clock.show(data), f"is above the control rate of {clock.show(control)} Hz; use that or a divisor"
+        )
+    clock.divider(control, data, "data_hz")
+    return Clocks(data, control)
+
+
+class Source:
+    """One simulation being recorded.
+
+    Attributes:
+        schema: What its rows and frames are.
+        columns: The columns, each with the channel it derives from.
+        channels: The channels, each once.
+        moment: What callables are given.
+        clocks: The rates.
+        time: An object whose ``time`` is the simulation's own, or None.
+        painter: Draws its pictures in the worker, or None without cameras.
+    """
+
+    def __init__(
+        self,
+        settings: RecorderSettings,
+        simulation: Simulation | None,
+        clocks: Clocks,
+        env: Any = None,
+        render: Callable[[], Any] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clocks = clocks
+        self._env = env
+        self._render = render
+        self.schema = self._build(simulation)
+        drawn = [c for c in settings.recorded_cameras if c.source != "render"]
+        self.painter = Painter(self.schema.streams, settings.render_quality) if self.schema.streams else None
+        self.needs_gl = bool(drawn)
+
+    def _build(self, simulation: Simulation | None) -> Schema:
+        settings = self.settings
+        self._simulation = simulation
+        self.time: Any = simulation.data if simulation else None
+        self.robots = find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
+        self.columns = columns_of(Scene(settings, simulation, self.robots, self._env))
+        self.channels = tuple({c.channel.name: c.channel for c in self.columns}.values())
+        streams = tuple(self._stream(c) for c in settings.recorded_cameras)
+        self._sync = self._level()
+        self.moment = Moment(simulation.model if simulation else None, simulation.look if simulation else None, self._env)
+        self._rig = snapshot.Rig(self._eyes())
+        self._holdings = holdings.Holdings(simulation.model) if simulation and streams else None
+        mode = MODES[settings.mode]
+        return Schema(
+            entity_column=mode.entity_column,
+            entity_label=mode.label,
+            robots=tuple(r.name for r in self.robots),
+            hz=self.clocks.data,
+            columns=tuple(c.field for c in self.columns),
+            streams=streams,
+            has_rows=settings.record_data,
+        )
+
+    def _stream(self, camera: Camera) -> Stream:
+        rate = camera.frame_rate or self.clocks.data
+        clock.divider(self.clocks.data, rate, f"camera {camera.name!r}: frame_rate")
+        return Stream(camera.key, camera.name, "color", camera.width, camera.height, rate)
+
+    def _eyes(self) -> list[snapshot.Eye]:
+        cameras = self.settings.recorded_cameras
+        pool = self._pool(len(cameras)) if any(c.source != "render" for c in cameras) else None
+        eyes = []
+        for stream, camera in enumerate(cameras):
+            every = int(self.clocks.data / (camera.frame_rate or self.clocks.data))
+            eyes.append(snapshot.Eye(camera, every, self._look_of(camera, stream, pool)))
+        return eyes
+
+    def _look_of(self, camera: Camera, stream: int, pool: snapshot.ScenePool | None) -> snapshot.Look:
+        if camera.source == "render":
+            if self._render is None:
+                raise SettingsError.of(
+                    f"camera {camera.name!r}: source",
+                    "render",
+                    "there is no env.render() here that gives pictures; make the environment with render_mode='rgb_array'",
+                )
+            return snapshot.through_render(self._render, camera, stream)
+        assert self._simulation is not None
+        assert pool is not None
+        return snapshot.through_model(self._simulation, camera, stream, pool)
+
+    def _pool(self, cameras: int) -> snapshot.ScenePool:
+        if self._simulation is None:
+            raise SettingsError.of(
+                "cameras", tuple(c.name for c in self.settings.recorded_cameras), "no MuJoCo model was found; use source='render'"
+            )
+        return snapshot.ScenePool(self._simulation.model, cameras, self.settings.worker_timeout_s)
+
+    def _level(self) -> Sync:
+        if self._simulation is None:
+            return Sync.NOTHING
+        kinds = {str(c.source).partition(":")[0] for c in self.settings.columns if isinstance(c.source, str)}
+        known = {"sensor", "qpos", "qvel", "ctrl", "gym", "info", *KINEMATIC_KINDS}
+        calls = any(callable(c.source) for c in self.settings.columns) or bool(kinds - known)
+        if self.settings.record_data and (calls or "sensor" in kinds):
+            return Sync.FORWARD
+        sees = any(c.source != "render" for c in self.settings.recorded_cameras)
+        places = self.settings.record_data and kinds & set(KINEMATIC_KINDS)
+        return Sync.KINEMATICS if sees or places else Sync.NOTHING
+
+    @property
+    def entity_ids(self) -> tuple[int, ...]:
+        """The robots' ids, in the order of their rows."""
+        return tuple(r.entity_id for r in self.robots)
+
+    @property
+    def sync(self) -> Callable[[], None] | None:
+        """The function that brings the private data to the present state; None if nothing looks through it."""
+        simulation, level = self._simulation, self._sync
+        if simulation is None or level is Sync.NOTHING:
+            return None
+        return lambda: simulation.sync(level)
+
+    @property
+    def snapshot(self) -> Callable[[int], list[snapshot.Picture]] | None:
+        """The function that looks through every camera that is due at a tick; None without cameras."""
+        return self._rig.snapshot if self.schema.streams else None
+
+    def commands(self) -> CommandMap | None:
+        """Return the mapping of the commands, with the ranges of this moment."""
+        if not any(c.is_command for c in self.columns) or self._simulation is None:
+            return None
+        return CommandMap.of(self._simulation.model, range(self._simulation.model.nu))
+
+    def model_copy(self) -> mujoco.MjModel | None:
+        """Return a private copy of the model for the painter, or None if nothing is drawn."""
+        return copy.copy(self._simulation.model) if self._simulation and self.needs_gl else None
+
+    def change(self) -> holdings.Change | None:
+        """Return what a rendering context must be told of the model since it was last asked."""
+        return self._holdings.change() if self._holdings and self.needs_gl else None
+
+    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> bool:
+        """Look at another model and data, if these are not the ones it looks at; returns whether the model is another.
+
+        Raises:
+            SettingsError: If the new model gives other columns: a session's rows all have one layout.
+        """
+        simulation = self._simulation
+        if simulation is None or (simulation.model is model and simulation.data is data):
+            return False
+        is_other = simulation.model is not model
+        before, schema = self.schema, self._build(Simulation(model, data))
+        if schema != before:
+            raise SettingsError("the environment changed its model: its columns, robots or cameras are others than before")
+        return is_other
+
+
+def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:
+    """Return the one entity of a simulation that is no MuJoCo."""
+    if settings.robots is not None:
+        raise SettingsError.of("robots", settings.robots, "no MuJoCo model was found to look for them in")
+    return (Robot("env", (), ()),)
+
+
+def open_source(
+    settings: RecorderSettings,
+    model: mujoco.MjModel | None = None,
+    data: mujoco.MjData | None = None,
+    env: Any = None,
+    render: Callable[[], Any] | None = None,
+    control: Fraction | None = None,
+) -> Source:
+    """Look at a simulation for the first time.
+
+    Raises:
+        SettingsError: If the settings cannot be recorded from it.
+    """
+    simulation = Simulation(model, data) if model is not None and data is not None else None
+    return Source(settings, simulation, clocks(settings, control), env, render)

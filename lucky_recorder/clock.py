@@ -1,0 +1,129 @@
+"""The clock: integer ticks to integer nanoseconds to seconds, without drift.
+
+Time is counted, never read and never summed: tick ``k`` of a stream at ``rate`` Hz is at
+``round(k * 1e9 / rate)`` nanoseconds, and seconds are that integer divided by ``1e9``.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_recorder.errors import SettingsError
+
+NANOSECONDS = 1_000_000_000
+_SLOWEST, _FASTEST = Fraction(1, 1_000_000), Fraction(NANOSECONDS)
+# A float stands for the simple fraction close to it, or for any fraction within its rounding.
+_SIMPLE, _CLOSE = 1000, 1e-9
+_LARGEST_DENOMINATOR, _ROUNDING = 1_000_000, 4e-15
+
+
+def rate(value: object, field: str = "data_hz") -> Fraction:
+    """Return a rate in Hz as an exact fraction (``200/3`` for ``66.666…``, ``"30000/1001"`` as it is).
+
+    Args:
+        value: An int, float, Fraction or a string such as ``"200/3"``.
+        field: The setting's name, for the error.
+
+    Raises:
+        SettingsError: If the value is no rate from a millionth of a Hz to a GHz: time is counted in nanoseconds.
+    """
+    try:
+        exact = _exact(value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise SettingsError.of(field, value, "give a rate in Hz, such as 50 or '200/3'") from None
+    if exact <= 0:
+        raise SettingsError.of(field, value, "a rate must be above 0 Hz")
+    if not _SLOWEST <= exact <= _FASTEST:
+        raise SettingsError.of(field, value, "give a rate from 0.000001 to 1000000000 Hz")
+    return exact
+
+
+def _exact(value: object) -> Fraction:
+    if isinstance(value, str):
+        return Fraction(value) if "/" in value else _nearest(float(value))
+    if isinstance(value, float | np.floating):
+        return _nearest(value)
+    if isinstance(value, numbers.Rational) and not isinstance(value, bool):
+        return Fraction(int(value.numerator), int(value.denominator))
+    raise TypeError
+
+
+def _nearest(value: float | np.floating[Any]) -> Fraction:
+    """Find the fraction a float stands for: 66.666… is 200/3, 0.015 is 3/200, and 0.0041666 is what it says."""
+    written = Fraction(str(value))
+    close = max(_CLOSE, float(np.finfo(np.asarray(value).dtype).eps))
+    for denominator, error in ((_SIMPLE, close), (_LARGEST_DENOMINATOR, _ROUNDING)):
+        near = written.limit_denominator(denominator)
+        if near and abs(near - written) <= error * abs(written):
+            return near
+    return written
+
+
+def rate_of_step(seconds: float) -> Fraction:
+    """Return the rate in Hz of a control step that lasts ``seconds`` (0.015 s is 200/3 Hz)."""
+    try:
+        return rate(1 / _exact(seconds))
+    except (TypeError, ValueError, ZeroDivisionError):
+        remedy = "the environment reports a step that is no time; set data_hz"
+        raise SettingsError.of("control step", seconds, remedy) from None
+
+
+def divider(fast: Fraction, slow: Fraction, field: str) -> int:
+    """Return how many ticks of ``fast`` make one of ``slow``.
+
+    Raises:
+        SettingsError: If ``slow`` does not divide ``fast`` evenly; names the nearest rates that do.
+    """
+    ratio = fast / slow
+    if ratio.denominator == 1:
+        return int(ratio)
+    below = fast / math.ceil(ratio)
+    nearest = [below] if ratio < 1 else [below, fast / math.floor(ratio)]
+    options = " or ".join(dict.fromkeys(show(r) for r in nearest))
+    raise SettingsError.of(
+        field, show(slow), f"does not divide the {show(fast)} Hz control rate evenly; nearest that do: {options} Hz"
+    )
+
+
+def show(value: Fraction) -> str:
+    """Write a rate for people: ``50`` or ``200/3``."""
+    return str(value)
+
+
+def number(value: Fraction) -> int | float:
+    """Write a rate for JSON: an int when whole, else the float nearest the exact fraction."""
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def tick_ns(tick: int, hz: Fraction) -> int:
+    """Return the time of tick ``tick`` in nanoseconds since the episode began."""
+    return round(int(tick) * NANOSECONDS / hz)
+
+
+def ticks_ns(ticks: int, hz: Fraction) -> NDArray[np.int64]:
+    """Return the times of ticks ``0..ticks-1`` in nanoseconds, int64, shape ``(ticks,)``."""
+    step = NANOSECONDS * hz.denominator
+    fits = max(step, step * ticks, hz.numerator) < 2**62
+    # Where int64 would overflow, Python's own integers do the same arithmetic.
+    scaled: NDArray[Any] = np.arange(ticks, dtype=np.int64 if fits else object) * step
+    whole = scaled // hz.numerator
+    rest = 2 * (scaled - whole * hz.numerator)
+    up = (rest > hz.numerator) | ((rest == hz.numerator) & (whole % 2 == 1))
+    times: NDArray[np.int64] = (whole + up).astype(np.int64)
+    return times
+
+
+def ticks_s(ticks: int, hz: Fraction) -> NDArray[np.float64]:
+    """Return the times of ticks ``0..ticks-1`` in seconds, float64, shape ``(ticks,)``."""
+    return ticks_ns(ticks, hz) / NANOSECONDS
+
+
+def ticks_within(seconds: float, hz: Fraction) -> int:
+    """Return how many ticks start before ``seconds`` have passed (at least 1)."""
+    return max(1, math.ceil(_exact(seconds) * hz))

@@ -1,0 +1,71 @@
+"""How gymnasium comes to know the sample environments, without importing it before the user does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+ENTRY_POINTS = {
+    "LuckyRecorder/PickCube-v0": "lucky_recorder.envs.pick_cube:PickCubeEnv",
+    "LuckyRecorder/TwinArms-v0": "lucky_recorder.envs.twin_arms:TwinArmsEnv",
+}
+MAX_EPISODE_STEPS = 120
+
+
+def register() -> None:
+    """Import gymnasium and register the sample environments with it; those it already has are left alone."""
+    import gymnasium
+
+    for env_id, entry_point in ENTRY_POINTS.items():
+        if env_id not in gymnasium.registry:
+            gymnasium.register(env_id, entry_point, max_episode_steps=MAX_EPISODE_STEPS)
+
+
+def register_when_imported() -> None:
+    """Register now if gymnasium is imported, else right after somebody imports it."""
+    if "gymnasium" in sys.modules:
+        register()
+    elif not any(isinstance(finder, _GymnasiumFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _GymnasiumFinder())
+
+
+class _GymnasiumFinder(MetaPathFinder):
+    """Finds gymnasium as the other finders do, and has its loader register the environments afterwards."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "gymnasium":
+            return None
+        spec = self._spec_of_others(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _RegisteringLoader(spec.loader)
+        return spec
+
+    def _spec_of_others(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        others = [finder for finder in sys.meta_path if finder is not self]
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        return next((spec for spec in specs if spec is not None), None)
+
+
+class _RegisteringLoader(Loader):
+    """Loads a module with its own loader, then registers the environments and withdraws the finder."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _GymnasiumFinder)]
+        register()

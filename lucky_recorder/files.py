@@ -1,0 +1,143 @@
+"""How every byte reaches the disk: temporary name, write, fsync, reopen and verify, rename.
+
+A final name therefore always holds a whole file. What is left of an interrupted write ends in ``.tmp``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lucky_recorder.errors import LuckyRecorderError, StorageError
+
+TEMPORARY = ".tmp"
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn what the file system or a library says into a `StorageError` that names ``path``."""
+    try:
+        yield
+    except LuckyRecorderError:
+        raise
+    except OSError as error:
+        named = StorageError(f"{path}: {error.strerror or error}")
+        named.errno = error.errno
+        raise named from error
+
+
+class Staged:
+    """A file written in full under a temporary name, waiting for its final one.
+
+    Attributes:
+        path: The final name.
+        temporary: Where the bytes are now.
+    """
+
+    def __init__(self, path: Path, temporary: Path) -> None:
+        self.path = path
+        self.temporary = temporary
+
+    def commit(self) -> None:
+        """Give the file its final name, durably.
+
+        Raises:
+            StorageError: If the file system refuses; the temporary file is gone then.
+        """
+        try:
+            with naming(self.path):
+                make_folder(self.path.parent)
+                os.replace(self.temporary, self.path)
+                sync_folder(self.path.parent)
+        except StorageError:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove the temporary file."""
+        with contextlib.suppress(OSError):
+            self.temporary.unlink()
+
+
+def stage(path: Path, write: Callable[[Path], None], verify: Callable[[Path], None] | None = None) -> Staged:
+    """Write a file under its temporary name, fsync it, and read it back.
+
+    Args:
+        path: The final name.
+        write: Writes the whole file to the path it is given.
+        verify: Raises if the file at the path it is given is not whole.
+
+    Raises:
+        StorageError: If the file system refuses. Whatever is raised, the temporary file is gone then.
+    """
+    staged = Staged(path, path.with_name(path.name + TEMPORARY))
+    try:
+        with naming(path):
+            make_folder(path.parent)
+            write(staged.temporary)
+            sync_file(staged.temporary)
+            if verify is not None:
+                verify(staged.temporary)
+    except BaseException:
+        staged.discard()
+        raise
+    return staged
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file atomically.
+
+    Raises:
+        ValueError: For NaN and infinity: they are no JSON. Nothing is touched.
+        StorageError: If the file system refuses; a file that was there before is as it was.
+    """
+    content_bytes = (json.dumps(content, indent=4, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    stage(path, lambda file: _write(file, content_bytes), lambda file: _verify(file, content_bytes)).commit()
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _verify(path: Path, content: bytes) -> None:
+    if path.read_bytes() != content:
+        raise StorageError(f"{path}: the disk gave back other bytes than were written")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents; the new names are durable."""
+    with naming(path):
+        if path.is_dir():
+            return
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Ask the disk to keep a file's bytes."""
+    _sync(path, os.O_RDWR)
+
+
+def sync_folder(path: Path) -> None:
+    """Ask the disk to keep a folder's names; a no-op where folders cannot be opened or synced."""
+    if os.name != "posix":
+        return
+    try:
+        _sync(path, os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

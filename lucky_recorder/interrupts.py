@@ -1,0 +1,72 @@
+"""What ends a process while a session is open: exit without close(), SIGTERM, a forgotten recorder.
+
+A SIGTERM handler is set only where there was none, and only in the main thread; it turns the signal into an ordinary
+`SystemExit`, so that sessions are closed on the way out.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from types import FrameType
+
+_open: dict[int, Callable[[], None]] = {}
+_has_handler = False
+
+
+def guard(key: int, close: Callable[[], None]) -> None:
+    """Have ``close`` called if the process ends before `release`."""
+    if not _open:
+        _set_handler()
+    _open[key] = close
+    # Registered anew each time: what is registered last runs first, before GL drivers take their displays away.
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
+
+
+def release(key: int) -> None:
+    """Forget what `guard` was given."""
+    _open.pop(key, None)
+    if not _open:
+        _unset_handler()
+        atexit.unregister(_close_all)
+
+
+def warn_forgotten(folder: object) -> None:
+    """Say, once per session, that close() was forgotten."""
+    message = f"close() was not called on the recorder of {folder}; its open episode was ended as failed"
+    # A ResourceWarning is hidden by default, and a session cut short must not pass unseen.
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def _close_all() -> None:
+    for close in list(_open.values()):
+        close()
+
+
+def _on_sigterm(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _set_handler() -> None:
+    global _has_handler
+    if threading.current_thread() is not threading.main_thread():
+        return
+    with contextlib.suppress(ValueError):
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _on_sigterm)
+            _has_handler = True
+
+
+def _unset_handler() -> None:
+    global _has_handler
+    if not _has_handler or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is _on_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _has_handler = False

@@ -1,0 +1,200 @@
+"""A lane: one simulation being recorded, tick by tick, in the caller's thread.
+
+A tick has two halves: `look`, before the step (state, pictures), and `settle`, after it (command, reward, flags).
+A half tick that is never settled leaves no row and no frame.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lucky_recorder import clock
+from lucky_recorder.episode import BLOCK_ROWS, EpisodeBuffer
+from lucky_recorder.errors import CaptureError
+from lucky_recorder.schema import NEW_POLICY_STEP, POST_RESET
+
+if TYPE_CHECKING:
+    from lucky_recorder.capture.channels import Channel
+    from lucky_recorder.capture.snapshot import Picture
+    from lucky_recorder.capture.source import Source
+
+_CLOCK_TOLERANCE = 0.01
+Copies = list[tuple[Any, Any]]
+
+
+class Lane:
+    """Fills an episode's buffer from a source.
+
+    Attributes:
+        source: What is looked at.
+        buffer: The episode in flight.
+        pictures: What the cameras saw at the half tick that is open.
+    """
+
+    def __init__(self, source: Source, task: int, show: Callable[[list[Picture]], None]) -> None:
+        self.source = source
+        self.buffer = EpisodeBuffer(source.channels, task, source.commands())
+        self.pictures: list[Picture] | None = None
+        self._show = show
+        self._is_open = False
+        self._row = 0
+        self._tick = 0
+        self._pending_flags = 0
+        self._time = source.time
+        self._last_time = -math.inf
+        self._first_time = 0.0
+        self._sync = source.sync
+        self._snapshot = source.snapshot
+        self._moment = source.moment
+        before = [c for c in source.channels if c.phase == "before"]
+        after = [c for c in source.channels if c.phase == "after"]
+        self._channels = {"before": [c for c in before if c.view is not None], "after": [c for c in after if c.view is not None]}
+        self._reads_before = [c for c in before if c.view is None]
+        self._reads_after = [c for c in after if c.view is None]
+        self._merged = [c for c in source.channels if c.merge is not None]
+        self._bind()
+
+    def _bind(self) -> None:
+        """Pair every viewed channel with the block it is copied into."""
+        self._copies_before: Copies = self._pairs("before")
+        self._copies_after: Copies = self._pairs("after")
+
+    def _pairs(self, phase: str) -> Copies:
+        return [(self.buffer.blocks[c.name].open, c.view) for c in self._channels[phase]]
+
+    @property
+    def ticks(self) -> int:
+        """Finished ticks."""
+        return self._tick
+
+    def look(self) -> None:
+        """Take the half of a tick that comes before the step.
+
+        Raises:
+            CaptureError: If time ran backwards, a state is not finite, or a column's source gave what cannot be recorded.
+        """
+        if self._time is not None:
+            now = self._time.time
+            if now < self._last_time:
+                self._ran_backwards(now)
+            self._last_time = now
+        if self._sync is not None:
+            self._sync()
+        row = self._row
+        for block, view in self._copies_before:
+            block[row] = view
+            square = view.dot(view)
+            if square - square != 0.0:
+                self._check_finite("before")
+        for channel in self._reads_before:
+            self._read(channel)
+        if self._snapshot is not None and self.pictures is None:
+            self.pictures = self._snapshot(self._tick)
+        self._is_open = True
+
+    def settle(self, is_new_policy_step: bool = True) -> None:
+        """Take the half of a tick that comes after the step: the row is finished and its frames are on their way.
+
+        Raises:
+            CaptureError: As for `look`.
+        """
+        row = self._row
+        for block, view in self._copies_after:
+            block[row] = view
+            square = view.dot(view)
+            if square - square != 0.0:
+                self._check_finite("after")
+        for channel in self._reads_after:
+            self._read(channel)
+        self.buffer.flags.append((NEW_POLICY_STEP if is_new_policy_step else 0) | self._pending_flags)
+        self._pending_flags = 0
+        self._is_open = False
+        self._tick += 1
+        self._row = row + 1
+        if self._row == BLOCK_ROWS:
+            self._next_block()
+        if self._tick <= 2:
+            self._check_clock()
+        if self.pictures is not None:
+            pictures, self.pictures = self.pictures, None
+            self._show(pictures)
+
+    def join(self) -> None:
+        """Add a step that has no row of its own to the row that stands for it."""
+        for channel in self._merged:
+            last = self.buffer.blocks[channel.name].last(self._tick)
+            value = channel.read(self._moment) if channel.read else None
+            last[...] = last + value if channel.merge == "sum" else last | value
+
+    def drop_half(self) -> None:
+        """Forget the half tick that is open."""
+        self._is_open = False
+        pictures, self.pictures = self.pictures, None
+        for picture in pictures or ():
+            picture.release()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a half tick is open."""
+        return self._is_open
+
+    def mark_reset(self, robot: int | None = None) -> None:
+        """Flag the next row as the first after a reset; time may run backwards before it."""
+        if robot is None:
+            self._pending_flags |= POST_RESET
+        else:
+            key = (self._tick, robot)
+            self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | POST_RESET
+        self._last_time = -math.inf
+
+    def _next_block(self) -> None:
+        for block in self.buffer.blocks.values():
+            block.next()
+        self._row = 0
+        self._bind()
+
+    def _read(self, channel: Channel) -> None:
+        assert channel.read is not None
+        value = channel.read(self._moment)
+        if channel.nullable:
+            self.buffer.missing[channel.name].append(value is None)
+        block = self.buffer.blocks[channel.name].open
+        block[self._row] = 0 if value is None else value
+
+    def _ran_backwards(self, now: float) -> None:
+        raise CaptureError(
+            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self._tick} of the episode: "
+            "the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a reset you mean"
+        )
+
+    def _check_finite(self, phase: str) -> None:
+        for channel in self._channels[phase]:
+            if not np.isfinite(channel.view).all():  # type: ignore[arg-type]
+                raise CaptureError(f"{channel.name} holds NaN or infinity at tick {self._tick} of the episode: {channel.view}")
+
+    def _check_clock(self) -> None:
+        """Compare the first two ticks with the data rate, so that no time is mislabelled without a word."""
+        if self._time is None:
+            return
+        if self._tick == 1:
+            self._first_time = self._last_time
+            return
+        step, expected = self._last_time - self._first_time, float(1 / self.source.clocks.data)
+        if self._last_time > self._first_time >= 0 and abs(step - expected) > _CLOCK_TOLERANCE * expected:
+            warnings.warn(
+                f"two ticks lie {step:g} s of simulated time apart, but the data rate {clock.show(self.source.clocks.data)} Hz "
+                f"says {expected:g} s: timestamps will not be the simulation's; set data_hz",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+def release(pictures: Sequence[Picture]) -> None:
+    """Give the scenes of pictures that will not be drawn back."""
+    for picture in pictures:
+        picture.release()

@@ -1,0 +1,335 @@
+"""An open recording: the worker, the streams and the sinks behind an observer.
+
+The first half of this file runs in the caller's thread and only queues work; what is queued runs in the worker, in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lucky_recorder.episode import EpisodeBuffer, EpisodeRecord, FinishedVideo, Outcome
+from lucky_recorder.errors import LuckyRecorderError, StreamError
+from lucky_recorder.lane import Lane, release
+from lucky_recorder.schema import Schema, Stream
+from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.sinks import Prepared, Sink
+from lucky_recorder.tracks import Tracks
+from lucky_recorder.worker import Worker
+
+if TYPE_CHECKING:
+    import mujoco
+
+    from lucky_recorder.capture.snapshot import Picture
+    from lucky_recorder.capture.source import Source
+
+_MOST_SCENES = 16
+_MOST_FRAMES = 4
+
+
+class Attempt:
+    """One attempt at an episode, from its beginning to its commit or discard.
+
+    Attributes:
+        number: Counts the attempts of a recording, from 0.
+        is_seeded: Whether the reset that began it was given a seed.
+        tracks: Its open video files; made in the worker by the first picture.
+    """
+
+    def __init__(self, number: int, is_seeded: bool) -> None:
+        self.number = number
+        self.is_seeded = is_seeded
+        self.tracks: Tracks | None = None
+
+
+class Counts:
+    """What became of the episodes so far; written by the worker, read by anyone.
+
+    Attributes:
+        kept: Episodes committed.
+        discarded: Attempts discarded.
+        rows: Rows committed.
+        bytes: Bytes of video committed.
+    """
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.discarded = 0
+        self.rows = 0
+        self.bytes = 0
+
+
+class Recording:
+    """An open recording of one source.
+
+    Attributes:
+        failure: The first thing that failed in the worker; the session stops when the caller finds it.
+        counts: What became of the episodes so far.
+    """
+
+    def __init__(self, settings: RecorderSettings, source: Source) -> None:
+        self.failure: LuckyRecorderError | None = None
+        self.counts = Counts()
+        self._settings = settings
+        self._source = source
+        self._schema: Schema = source.schema
+        self._sinks: tuple[Sink, ...] = ()
+        self._attempts = 0
+        self._failed: Attempt | None = None
+        self._dropped_attempts = 0
+        self._dropped_rows = 0
+        self._is_closed = False
+        self._current: tuple[Attempt, Lane] | None = None
+        self._worker = Worker(_queue_depth(source), settings.worker_timeout_s)
+
+    # In the caller's thread.
+
+    def open(self, make_sinks: Callable[[Schema], Sequence[Sink]]) -> Path:
+        """Start the worker, make the GL context, and only then make the sinks; returns the first sink's folder.
+
+        Raises:
+            GLError: If pictures are to be drawn and no GL context can be made; nothing is on the disk then.
+        """
+        self._worker.start()
+        try:
+            model = self._source.model_copy()
+            if model is not None:
+                self._worker.call(lambda: self._open_painter(model))
+            self._sinks = tuple(make_sinks(self._schema))
+        except BaseException:
+            self._worker.stop()
+            raise
+        return self.place
+
+    @property
+    def place(self) -> Path:
+        """The folder the first format is written to."""
+        return self._sinks[0].root
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether everything is written and the worker has ended."""
+        return self._is_closed
+
+    def begin(self, is_seeded: bool, task: int) -> Lane:
+        """Begin an attempt at an episode; returns the lane that fills it."""
+        change = self._source.change()
+        if change is not None:
+            painter = self._source.painter
+            assert painter is not None
+            self._worker.put(lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn"))
+        attempt = Attempt(self._attempts, is_seeded)
+        lane = Lane(self._source, task, lambda pictures: self._worker.put(lambda: self._draw(attempt, pictures)))
+        self._attempts += 1
+        self._current = attempt, lane
+        return lane
+
+    def replace_model(self) -> None:
+        """Draw with the source's new model from here on."""
+        model = self._source.model_copy()
+        if model is not None:
+            self._worker.put(lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn"))
+
+    def end(self, outcome: Outcome) -> bool:
+        """Queue the end of the open attempt and return.
+
+        Returns:
+            Whether the episode is to be kept; one without a row never is.
+        """
+        if self._current is None:
+            return False
+        (attempt, lane), self._current = self._current, None
+        lane.drop_half()
+        columns, entities = self._source.columns, self._source.entity_ids
+        if not lane.ticks:
+            return False
+        self._worker.put(lambda: self._end(attempt, lane.buffer, outcome, columns, entities))
+        return outcome.success or not self._settings.discard_and_retry_failed
+
+    def flush(self) -> None:
+        """Wait until everything queued is done."""
+        self._worker.flush()
+
+    def close(self) -> None:
+        """End the open attempt as failed, finish what is queued, write what the sinks still hold, end the worker.
+
+        Calling it again does nothing.
+
+        Raises:
+            LuckyRecorderError: The first thing that failed, with a count of what was dropped after it.
+        """
+        if self._is_closed:
+            return
+        try:
+            self.end(Outcome(False, "stopped"))
+            self._worker.call(self._close_sinks)
+        finally:
+            self._worker.stop()
+        self._is_closed = True
+        if self._worker.error is not None:
+            self._fail(None, _ours(self._worker.error, "the recorder's worker failed"))
+        if self.failure is not None:
+            raise self._with_count(self.failure)
+
+    def _with_count(self, failure: LuckyRecorderError) -> LuckyRecorderError:
+        if not self._dropped_attempts:
+            return failure
+        counted = type(failure)(
+            f"{failure}; {self._dropped_attempts} episodes with {self._dropped_rows} rows that came after it were dropped"
+        )
+        counted.__cause__ = failure
+        return counted
+
+    # In the worker.
+
+    def _open_painter(self, model: mujoco.MjModel) -> None:
+        assert self._source.painter is not None
+        self._source.painter.open(model)
+
+    def _guarded(self, job: Callable[[], None], what: str) -> None:
+        """Run a job that belongs to no episode; if it fails, so does all that follows."""
+        try:
+            job()
+        except Exception as error:  # as in a stream: a driver may raise anything
+            self._fail(None, _ours(error, what))
+
+    def _draw(self, attempt: Attempt, pictures: list[Picture]) -> None:
+        if self.failure is not None and attempt is not self._failed:
+            release(pictures)
+            return
+        if attempt.tracks is None:
+            attempt.tracks = self._make_tracks(attempt)
+        attempt.tracks.write(pictures)
+        if attempt.tracks.error is not None:
+            self._fail(attempt, attempt.tracks.error)
+
+    def _make_tracks(self, attempt: Attempt) -> Tracks:
+        assert self._source.painter is not None
+        sink = self._sinks[0]
+        return Tracks(
+            self._schema.streams,
+            lambda stream: sink.stream_path(stream.key, attempt.number, stream.suffix),
+            self._settings.video_preset,
+            self._source.painter,
+        )
+
+    def _end(
+        self, attempt: Attempt, buffer: EpisodeBuffer, outcome: Outcome, columns: Sequence[Any], entities: Sequence[int]
+    ) -> None:
+        if self.failure is not None and attempt is not self._failed:
+            self._drop(attempt, buffer.ticks * len(entities))
+            return
+        try:
+            videos = self._finish_tracks(attempt, buffer.ticks)
+            if attempt is self._failed:
+                outcome = Outcome(False, "stream_failed")
+            if not outcome.success and self._settings.discard_and_retry_failed:
+                self._discard(videos)
+                return
+            finished = buffer.finish(columns, self._schema, entities)
+            self._commit(
+                EpisodeRecord(
+                    attempt=attempt.number,
+                    ticks=finished.ticks,
+                    rows=finished.ticks * len(entities),
+                    columns=finished.columns,
+                    missing=finished.missing,
+                    outcome=outcome,
+                    tasks=tuple(sorted({int(t) for t in finished.columns["task_index"]})),
+                    videos=videos,
+                    reproducible=attempt.is_seeded and self._draws_the_same_again(),
+                )
+            )
+        except Exception as error:  # whatever a library raises fails the episode, not the thread
+            self._abort(attempt)
+            self._fail(attempt, _ours(error, f"episode attempt {attempt.number} could not be written"))
+
+    def _finish_tracks(self, attempt: Attempt, ticks: int) -> dict[str, FinishedVideo]:
+        if attempt.tracks is None:
+            return {}
+        videos = attempt.tracks.finish()
+        if attempt.tracks.error is not None:
+            self._fail(attempt, attempt.tracks.error)
+        for stream in self._schema.streams:
+            video = videos.get(stream.key)
+            if video is not None and video.file.frames != (expected := self._frames_of(stream, ticks)):
+                frames = videos.pop(stream.key).file
+                frames.path.unlink(missing_ok=True)
+                self._fail(
+                    attempt,
+                    StreamError(f"stream {stream.key!r}: {frames.frames} frames for {ticks} ticks, expected {expected}"),
+                )
+        return videos
+
+    def _frames_of(self, stream: Stream, ticks: int) -> int:
+        """Frame i is the picture of row i: there must be exactly as many as there are ticks at which the camera is due."""
+        return math.ceil(ticks * stream.rate / self._schema.hz)
+
+    def _draws_the_same_again(self) -> bool:
+        if not self._schema.streams:
+            return True
+        painter = self._source.painter
+        through_render = any(c.source == "render" for c in self._settings.recorded_cameras)
+        return painter is not None and painter.is_software and not through_render
+
+    def _discard(self, videos: dict[str, FinishedVideo]) -> None:
+        for video in videos.values():
+            video.file.path.unlink(missing_ok=True)
+        self.counts.discarded += 1
+
+    def _commit(self, record: EpisodeRecord) -> None:
+        """Prepare the files of every format, then rename them; one that fails leaves none of them."""
+        prepared: list[Prepared] = []
+        try:
+            for sink in self._sinks:
+                prepared.append(sink.prepare(record))
+            for one in prepared:
+                one.commit()
+        except BaseException:
+            for one in prepared:
+                one.discard()
+            for video in record.videos.values():
+                video.file.path.unlink(missing_ok=True)
+            raise
+        self.counts.kept += 1
+        self.counts.rows += record.rows
+        self.counts.bytes += sum(v.file.bytes for v in record.videos.values())
+
+    def _fail(self, attempt: Attempt | None, error: LuckyRecorderError) -> None:
+        if self.failure is None:
+            self.failure, self._failed = error, attempt
+
+    def _drop(self, attempt: Attempt, rows: int) -> None:
+        self._abort(attempt)
+        self._dropped_attempts += 1
+        self._dropped_rows += rows
+
+    def _abort(self, attempt: Attempt) -> None:
+        if attempt.tracks is not None:
+            attempt.tracks.abort()
+
+    def _close_sinks(self) -> None:
+        for sink in self._sinks:
+            try:
+                sink.close()
+            except LuckyRecorderError as error:
+                self.failure = self.failure or error
+        if self._source.painter is not None:
+            self._source.painter.close()
+
+
+def _ours(error: BaseException, what: str) -> LuckyRecorderError:
+    """Return an error of the recorder's own tree."""
+    if isinstance(error, LuckyRecorderError):
+        return error
+    wrapped = StreamError(f"{what}: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _queue_depth(source: Source) -> int:
+    """Bound what is in flight: at most 16 scenes, or 4 frames of pixels per camera."""
+    cameras = max(1, len(source.schema.streams))
+    return max(1, _MOST_SCENES // cameras) if source.needs_gl else _MOST_FRAMES

@@ -1,0 +1,132 @@
+"""The one place that says what a recording consists of: its columns and its streams.
+
+Features, statistics, the Parquet schema and the metadata of every format derive from a `Schema`. Which recorder
+mode it came from is a label here; nothing downstream asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+FLAG_NAMES = ("new_policy_step", "post_reset")
+NEW_POLICY_STEP = 1
+POST_RESET = 2
+
+StreamKind = Literal["color"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of the rows.
+
+    Attributes:
+        name: The column's name in Parquet and in ``features``.
+        dtype: A numpy dtype name: ``float64``, ``int64``, ``uint8``, ``bool``…
+        shape: ``()`` for a scalar column, ``(n,)`` or more for a fixed-length list.
+        names: A readable name per value, every robot in turn.
+        lucky_names: The simulator's own name per value, every robot in turn.
+        unit: The unit of the values, if one was given.
+        nullable: Whether a value may be missing.
+        has_stats: Whether ``stats.json`` has an entry for it.
+        flags: The bit names of a bit field.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+    names: tuple[str, ...] | None = None
+    lucky_names: tuple[str, ...] | None = None
+    unit: str | None = None
+    nullable: bool = False
+    has_stats: bool = False
+    flags: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Values in one row."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One video stream of a recording.
+
+    Attributes:
+        key: Its feature key and folder under ``videos/``: ``observation.images.<Name>``.
+        camera: The camera's Output Name.
+        kind: What its pixels are.
+        width: Pixels.
+        height: Pixels.
+        rate: Frames per second, exact.
+        codec: The codec actually used, in the format's words.
+        pix_fmt: The pixel format actually used.
+        suffix: The file name's ending.
+        info: Further entries of the feature's ``info`` block.
+    """
+
+    key: str
+    camera: str
+    kind: StreamKind
+    width: int
+    height: int
+    rate: Fraction
+    codec: str = "h264"
+    pix_fmt: str = "yuv420p"
+    suffix: str = ".mp4"
+    info: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def channels(self) -> int:
+        """Values per pixel: 3 for colour, 1 otherwise."""
+        return 3 if self.kind == "color" else 1
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What every row and every frame of a recording is.
+
+    Attributes:
+        entity_column: ``robot_id``, ``sim_id`` or ``entity_id``.
+        entity_label: The fixed label of the recorder mode (``ur5e``, ``mujoco_scene``, ``custom``).
+        robots: The robots' names; one row each per tick, in this order.
+        hz: The data rate, exact.
+        columns: The columns that follow ``frame_flags``, in order.
+        streams: The video streams.
+        has_rows: Whether rows are written at all (``record_data``).
+    """
+
+    entity_column: str
+    entity_label: str
+    robots: tuple[str, ...]
+    hz: Fraction
+    columns: tuple[Field, ...]
+    streams: tuple[Stream, ...] = ()
+    has_rows: bool = True
+
+    @property
+    def leading(self) -> tuple[Field, ...]:
+        """The columns every row starts with."""
+        return (
+            Field("index", "int64"),
+            Field(self.entity_column, "int64"),
+            Field("timestamp", "float64"),
+            Field("episode_index", "int64"),
+            Field("frame_index", "int64"),
+            Field("task_index", "int64"),
+            Field("frame_flags", "uint8", flags=FLAG_NAMES),
+        )
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All columns, in the order they are written."""
+        return self.leading + self.columns
+
+    @property
+    def entity_type_field(self) -> str:
+        """``robot_type``, ``sim_type`` or ``entity_type``: named after the entity column."""
+        return self.entity_column.removesuffix("_id") + "_type"

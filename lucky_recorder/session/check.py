@@ -1,0 +1,83 @@
+"""Checking a session: everything the format says, against the files themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lucky_recorder.session.checks import episodes, features, info, rows, stats, strays, tasks, videos
+from lucky_recorder.session.checks.evidence import Evidence, Fault
+from lucky_recorder.session.reader import is_video_only, refuse_other_folders
+
+__all__ = ["Fault", "Report", "check_session", "inspect_session"]
+
+Check = Callable[[Evidence], Iterator[Fault]]
+
+CHECKS: tuple[Check, ...] = (
+    strays.check_missing,
+    info.check_fields,
+    info.check_sums,
+    features.check_features,
+    tasks.check_tasks,
+    episodes.check_meta_files,
+    episodes.check_rows,
+    episodes.check_footers,
+    rows.check_data_files,
+    stats.check_columns,
+    stats.check_streams,
+    videos.check_videos,
+    strays.check_strays,
+    strays.check_unreadable,
+)
+VIDEO_ONLY_CHECKS: tuple[Check, ...] = (videos.check_videos_alone,)
+
+
+class Report(NamedTuple):
+    """What a check found and how much it looked at.
+
+    Attributes:
+        faults: Everything that is not as the format says; none in a good session.
+        episodes: Episodes that ``meta/episodes`` lists.
+        rows: Their rows.
+        frames: Video frames decoded, or counted.
+        is_video_only: Whether the session was recorded without rows.
+    """
+
+    faults: list[Fault]
+    episodes: int
+    rows: int
+    frames: int
+    is_video_only: bool
+
+
+def check_session(path: str | Path, decode: bool = True) -> list[Fault]:
+    """Check a session folder; it is only read, however broken it is.
+
+    Args:
+        path: The session's folder.
+        decode: Decode every frame of every video; without it, frames are only counted.
+
+    Returns:
+        The faults, each with its file and episode; an empty list for a good session.
+
+    Raises:
+        FormatError: If the folder is no session at all.
+    """
+    return inspect_session(path, decode).faults
+
+
+def inspect_session(path: str | Path, decode: bool = True) -> Report:
+    """Check a session folder, and say how much there was to check; see `check_session`.
+
+    Raises:
+        FormatError: If the folder is no session at all.
+    """
+    path = Path(path)
+    refuse_other_folders(path)
+    video_only = is_video_only(path)
+    evidence = Evidence(path, decode)
+    checks = VIDEO_ONLY_CHECKS if video_only else CHECKS
+    faults = list(dict.fromkeys(fault for check in checks for fault in check(evidence)))
+    rows = sum(episode.length for episode in evidence.episodes)
+    return Report(faults, len(evidence.episodes), rows, evidence.frames, video_only)

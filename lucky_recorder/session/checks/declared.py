@@ -1,0 +1,136 @@
+"""What ``info.json`` declares, as far as it can be believed: what is no such thing is left out, and faulted elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from lucky_recorder import clock
+from lucky_recorder.errors import SettingsError
+
+DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
+ENTITIES = {"robot_id": "ur5e", "sim_id": "mujoco_scene", "entity_id": "custom"}
+VECTORS = ("action", "observation.state")
+_SLOWEST, _FASTEST = Fraction(1, 10**6), Fraction(10**6)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A data column: ``shape`` as the feature has it, so ``(1,)`` for a plain value."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Values in one row."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A colour or depth stream."""
+
+    key: str
+    width: int
+    height: int
+    rate: Fraction
+    codec: object
+    pix_fmt: object
+
+    @property
+    def suffix(self) -> str:
+        """How the stream's files end."""
+        return ".mkv" if self.key.endswith("_depth") else ".mp4"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The parts of ``info.json`` that other files are checked against; None or absent where it is broken."""
+
+    hz: Fraction | None = None
+    files_per_chunk: int | None = None
+    episodes_per_file: int | None = None
+    robots: int | None = None
+    entity_column: str | None = None
+    features: Mapping[str, Any] | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """The columns every row starts with (spec: Data columns)."""
+        entity = self.entity_column or "robot_id"
+        return ("index", entity, "timestamp", "episode_index", "frame_index", "task_index", "frame_flags")
+
+    @property
+    def measured(self) -> list[Column]:
+        """The columns that ``stats.json`` has an entry for."""
+        return [c for c in self.columns.values() if c.name not in self.leading]
+
+
+def declare(info: Mapping[str, Any]) -> Declared:
+    """Take from ``info.json`` what is of the right kind."""
+    features = info.get("features")
+    features = features if isinstance(features, dict) else None
+    entities = [e for e in ENTITIES if e in (features or {})]
+    entries = {k: v for k, v in (features or {}).items() if isinstance(v, dict)}
+    columns = [_column(k, v) for k, v in entries.items() if v.get("dtype") != "video"]
+    streams = [_stream(k, v) for k, v in entries.items() if v.get("dtype") == "video"]
+    robots = info.get("robots")
+    return Declared(
+        hz=rate(info.get("hz")),
+        files_per_chunk=_within_1000(info.get("chunks_size")),
+        episodes_per_file=_within_1000(info.get("episodes_per_file")),
+        robots=len(robots) if isinstance(robots, list) and robots else None,
+        entity_column=entities[0] if len(entities) == 1 else None,
+        features=features,
+        columns={c.name: c for c in columns if c},
+        streams={s.key: s for s in streams if s},
+    )
+
+
+def rate(value: object) -> Fraction | None:
+    """Return a JSON number as an exact rate, None where it is none or absurd."""
+    if type(value) not in (int, float):
+        return None
+    try:
+        exact = clock.rate(value)
+    except SettingsError:
+        return None
+    return exact if _SLOWEST <= exact <= _FASTEST else None
+
+
+def is_whole(value: object, low: int = 0, high: float = math.inf) -> bool:
+    """Tell whether a JSON value is an integer within limits; true and false are none."""
+    return type(value) is int and low <= value <= high
+
+
+def shape_of(value: object, largest: int = 1 << 20) -> tuple[int, ...] | None:
+    """Return a feature's shape, None where it is none or absurd."""
+    if not isinstance(value, list) or not 1 <= len(value) <= 8 or not all(is_whole(n, 1, largest) for n in value):
+        return None
+    return tuple(value) if math.prod(value) <= largest else None
+
+
+def _within_1000(value: object) -> int | None:
+    return value if isinstance(value, int) and is_whole(value, 1, 1000) else None
+
+
+def _column(name: str, feature: Mapping[str, Any]) -> Column | None:
+    shape, dtype = shape_of(feature.get("shape")), feature.get("dtype")
+    return Column(name, dtype, shape) if shape and isinstance(dtype, str) and dtype in DTYPES else None
+
+
+def _stream(key: str, feature: Mapping[str, Any]) -> Stream | None:
+    shape, details = shape_of(feature.get("shape"), 1 << 28), feature.get("info")
+    if not shape or len(shape) != 3 or not isinstance(details, dict) or "/" in key or ".." in key:
+        return None
+    stamped = rate(details.get("video.fps"))
+    if stamped is None:
+        return None
+    return Stream(key, shape[1], shape[0], stamped, details.get("video.codec"), details.get("video.pix_fmt"))

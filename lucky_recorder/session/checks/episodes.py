@@ -1,0 +1,159 @@
+"""Checks of ``meta/episodes`` and of the data files' footers (spec: Episode metadata)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from lucky_recorder.session.checks.declared import Declared, Stream
+from lucky_recorder.session.checks.evidence import Evidence, Fault
+from lucky_recorder.session.checks.info import brief
+
+_COLUMNS = {
+    "episode_index": pa.int64(),
+    "chunk_index": pa.int64(),
+    "file_index": pa.int64(),
+    "data/chunk_index": pa.int64(),
+    "data/file_index": pa.int64(),
+    "length": pa.int64(),
+    "success": pa.bool_(),
+    "dataset_from_index": pa.int64(),
+    "dataset_to_index": pa.int64(),
+    "tasks": pa.list_(pa.string()),
+    "meta/episodes/chunk_index": pa.int64(),
+    "meta/episodes/file_index": pa.int64(),
+}
+_VIDEO_COLUMNS = {
+    "chunk_index": pa.int64(),
+    "file_index": pa.int64(),
+    "from_timestamp": pa.float64(),
+    "to_timestamp": pa.float64(),
+}
+_FOLDER = "meta/episodes"
+
+Row = Mapping[str, Any]
+T = TypeVar("T")
+
+
+def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
+    """Check that the files are numbered without a gap and have exactly the documented columns, typed."""
+    per_chunk = evidence.declared.files_per_chunk
+    names = [name for name in evidence.folder.files(_FOLDER) if name.endswith(".parquet")]
+    for write, name in enumerate(names if per_chunk else []):
+        expected = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet".format(*divmod(write, per_chunk or 1))
+        if name != expected:
+            yield Fault(name, None, f"out of place: metadata file {write} is {expected}")
+    wanted = dict(_COLUMNS)
+    for key in evidence.declared.streams:
+        wanted |= {f"videos/{key}/{suffix}": kind for suffix, kind in _VIDEO_COLUMNS.items()}
+    for name, table in evidence.meta_files.items():
+        yield from _check_schema(name, {f.name: f.type for f in table.schema}, wanted)
+        if len(set(table.column_names)) != table.num_columns:
+            yield Fault(name, None, "a column stands twice")
+
+
+def _check_schema(name: str, found: Mapping[str, pa.DataType], wanted: Mapping[str, pa.DataType]) -> Iterator[Fault]:
+    for column in sorted(wanted.keys() | found.keys()):
+        if column not in found:
+            yield Fault(name, None, f"column {column} is missing")
+        elif column not in wanted:
+            yield Fault(name, None, f"column {column} is not of the format")
+        elif found[column] != wanted[column]:
+            yield Fault(name, None, f"column {column} is {found[column]}, expected {wanted[column]}")
+
+
+def check_rows(evidence: Evidence) -> Iterator[Fault]:
+    """Check each episode's numbers: indices without a gap, places by the arithmetic of chunks, rows contiguous."""
+    first = 0
+    for position, (name, row) in enumerate(evidence.rows):
+        for message in _row_faults(row, position, first, name, evidence):
+            yield Fault(name, _whole(row, "episode_index", None), message)
+        first = _whole(row, "dataset_to_index", first)
+
+
+def _row_faults(row: Row, position: int, first: int, name: str, evidence: Evidence) -> Iterator[str]:
+    yield from _differ(row, "episode_index", position)
+    yield from _differ(row, "dataset_from_index", first)
+    length = _whole(row, "length", 0)
+    yield from _differ(row, "dataset_to_index", _whole(row, "dataset_from_index", 0) + length)
+    robots = evidence.declared.robots or 1
+    if length <= 0 or length % robots:
+        yield f"length is {row.get('length')}, expected a row for each of {robots} robots at each of at least one tick"
+    if not isinstance(row.get("success"), bool):
+        yield f"success is {brief(row.get('success'))}, expected true or false"
+    yield from _place_faults(row, position, name, evidence.declared)
+    yield from _task_faults(row, evidence.descriptions)
+    for stream in evidence.declared.streams.values():
+        yield from _video_faults(row, position, stream, evidence.declared.files_per_chunk)
+
+
+def _whole(row: Row, column: str, otherwise: T) -> int | T:
+    value = row.get(column)
+    return value if isinstance(value, int) else otherwise
+
+
+def _place_faults(row: Row, position: int, name: str, declared: Declared) -> Iterator[str]:
+    if declared.files_per_chunk and declared.episodes_per_file:
+        chunk, file = divmod(position // declared.episodes_per_file, declared.files_per_chunk)
+        yield from _differ(row, "data/chunk_index", chunk)
+        yield from _differ(row, "data/file_index", file)
+    yield from _differ(row, "chunk_index", row.get("data/chunk_index"))
+    yield from _differ(row, "file_index", row.get("data/file_index"))
+    own = f"{_FOLDER}/chunk-{_digits(row, 'chunk')}/file-{_digits(row, 'file')}.parquet"
+    if own != name:
+        yield f"says that it stands in {own}"
+
+
+def _digits(row: Row, part: str) -> str:
+    return str(row.get(f"meta/episodes/{part}_index")).zfill(3)
+
+
+def _task_faults(row: Row, descriptions: list[str] | None) -> Iterator[str]:
+    tasks = row.get("tasks")
+    if not isinstance(tasks, list) or not tasks:
+        yield f"tasks is {brief(tasks)}, expected the descriptions of its tasks"
+    elif descriptions is not None and (unknown := [t for t in tasks if t not in descriptions]):
+        yield f"task {brief(unknown[0])} is not in meta/tasks.parquet"
+
+
+def _video_faults(row: Row, position: int, stream: Stream, per_chunk: int | None) -> Iterator[str]:
+    columns = {suffix: f"videos/{stream.key}/{suffix}" for suffix in _VIDEO_COLUMNS}
+    missing = [column for column in columns.values() if row.get(column) is None]
+    if len(missing) == len(columns):
+        if row.get("success") is True:
+            yield f"{stream.key} wrote no file, and yet success is true"
+        return
+    yield from (f"{column} is empty, others of its stream are not" for column in missing)
+    if per_chunk and not missing:
+        chunk, file = divmod(position, per_chunk)
+        yield from _differ(row, columns["chunk_index"], chunk)
+        yield from _differ(row, columns["file_index"], file)
+        yield from _differ(row, columns["from_timestamp"], 0.0)
+
+
+def _differ(row: Row, column: str, expected: object) -> Iterator[str]:
+    if row.get(column) != expected:
+        yield f"{column} is {row.get(column)}, expected {expected}"
+
+
+def check_footers(evidence: Evidence) -> Iterator[Fault]:
+    """Check that each data file's footer says of its episodes what ``meta/episodes`` says."""
+    for file, episodes in evidence.data_files.items():
+        footer = evidence.footer(file)
+        if file in evidence.unreadable:
+            continue
+        if not isinstance(footer, list) or not all(isinstance(e, dict) for e in footer):
+            yield Fault(file, None, f"the footer's lucky_recorder.episodes is {brief(footer)}, expected a list of episodes")
+            continue
+        said = {_key(e.get("episode_index")): e for e in footer}
+        for episode in episodes:
+            listed = {k: v for k, v in episode.values.items() if v is not None and not k.startswith(_FOLDER)}
+            if said.get(_key(episode.index)) != listed:
+                yield Fault(file, episode.index, f"the footer does not say of it what {episode.source} says")
+
+
+def _key(index: object) -> str:
+    """Make a key of whatever a footer has as an index."""
+    return repr(index)

@@ -1,0 +1,177 @@
+"""The evidence: a session's files, read without trust, and what could not be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from lucky_recorder.errors import FormatError
+from lucky_recorder.session.checks.declared import Declared, declare, is_whole
+from lucky_recorder.session.layout import Place
+from lucky_recorder.session.untrusted import Folder, naming, reason
+
+INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
+FOOTER = b"lucky_recorder.episodes"
+_COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
+_PLACE = ("data/chunk_index", "data/file_index")
+_META_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.list_(pa.string()))
+
+T = TypeVar("T")
+
+
+class Fault(NamedTuple):
+    """Something that is not as the format says.
+
+    Attributes:
+        file: The file, relative to the session's folder.
+        episode: The episode it concerns, None if it is not one's own.
+        message: What is wrong.
+    """
+
+    file: str
+    episode: int | None
+    message: str
+
+
+class Listed(NamedTuple):
+    """An episode that ``meta/episodes`` lists, with numbers that can be used.
+
+    Attributes:
+        source: The file that lists it.
+        index: Its number.
+        length: Its rows.
+        first: The ``index`` of its first row.
+        data: The place of its data file.
+        values: The whole row.
+    """
+
+    source: str
+    index: int
+    length: int
+    first: int
+    data: Place
+    values: Mapping[str, Any]
+
+
+class Evidence:
+    """A session's files, for the checks. What cannot be read is a fault of its own, and None to those who ask.
+
+    Attributes:
+        folder: The session.
+        decode: Whether videos are decoded in full.
+        unreadable: Why a file could not be read, by its relative name.
+        frames: Video frames looked at so far.
+    """
+
+    def __init__(self, path: Path, decode: bool = True) -> None:
+        self.folder = Folder(path)
+        self.decode = decode
+        self.unreadable: dict[str, str] = {}
+        self.frames = 0
+
+    def read(self, file: str, read: Callable[[str], T]) -> T | None:
+        """Read a file, or remember why it cannot be read."""
+        if file in self.unreadable:
+            return None
+        try:
+            return read(file)
+        except FormatError as error:
+            self.unreadable[file] = reason(error, self.folder.path / file)
+            return None
+
+    @cached_property
+    def info(self) -> dict[str, Any] | None:
+        """``meta/info.json``."""
+        return self.read(INFO, self.folder.json)
+
+    @cached_property
+    def declared(self) -> Declared:
+        """What ``meta/info.json`` declares."""
+        return declare(self.info or {})
+
+    @cached_property
+    def stats(self) -> dict[str, Any] | None:
+        """``meta/stats.json``."""
+        return self.read(STATS, self.folder.json)
+
+    @cached_property
+    def tasks(self) -> pa.Table | None:
+        """``meta/tasks.parquet``."""
+        return self.read(TASKS, self.folder.table)
+
+    @cached_property
+    def descriptions(self) -> list[str] | None:
+        """The task descriptions, in the order of the file."""
+        texts = [] if self.tasks is None else [f.name for f in self.tasks.schema if pa.types.is_string(f.type)]
+        if self.tasks is None or len(texts) != 1:
+            return None
+        described: list[str] = self.tasks[texts[0]].to_pylist()
+        return described
+
+    @cached_property
+    def meta_files(self) -> dict[str, pa.Table]:
+        """Every file under ``meta/episodes`` that can be read, by name, in order."""
+        names = [name for name in self.folder.files("meta/episodes") if name.endswith(".parquet")]
+        tables = {name: self.read(name, self.folder.table) for name in names}
+        return {name: table for name, table in tables.items() if table is not None}
+
+    @cached_property
+    def rows(self) -> list[tuple[str, dict[str, Any]]]:
+        """Every row of ``meta/episodes`` with the file it stands in, in order; columns of another type are left out."""
+        return [(name, row) for name, table in self.meta_files.items() for row in _plain(table).to_pylist()]
+
+    @cached_property
+    def episodes(self) -> list[Listed]:
+        """The episodes whose numbers can be used, each index once."""
+        found: dict[int, Listed] = {}
+        for source, row in self.rows:
+            if all(is_whole(row.get(c)) for c in _COUNTS) and all(is_whole(row.get(c), 0, 999) for c in _PLACE):
+                index, length, first, _ = (row[c] for c in _COUNTS)
+                found.setdefault(index, Listed(source, index, length, first, Place(*(row[c] for c in _PLACE)), row))
+        return list(found.values())
+
+    @cached_property
+    def data_files(self) -> dict[str, list[Listed]]:
+        """The data files that ``meta/episodes`` names, with their episodes."""
+        files: dict[str, list[Listed]] = {}
+        for episode in self.episodes:
+            files.setdefault(data_file(episode.data), []).append(episode)
+        return files
+
+    def tables(self) -> Iterator[tuple[str, list[Listed], pa.Table]]:
+        """Read the data files one after the other; the next replaces the last in memory."""
+        for file, episodes in self.data_files.items():
+            table = self.read(file, self.folder.table)
+            if table is not None:
+                yield file, episodes, table
+
+    def footer(self, file: str) -> Any:
+        """Return what a data file's footer says of its episodes, None if it says nothing."""
+
+        def read(file: str) -> Any:
+            with self.folder.parquet(file) as parquet, naming(self.folder.path / file):
+                note = (parquet.schema_arrow.metadata or {}).get(FOOTER)
+                return None if note is None else json.loads(note)
+
+        return self.read(file, read)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return the columns that are of a type ``meta/episodes`` may have, and of a name that stands once."""
+    names = table.column_names
+    return table.select([i for i, f in enumerate(table.schema) if f.type in _META_TYPES and names.count(f.name) == 1])
+
+
+def data_file(place: Place) -> str:
+    """Return the name of a data file (spec: Chunks and files)."""
+    return f"data/chunk-{place.chunk_index:03d}/file-{place.file_index:03d}.parquet"
+
+
+def video_file(key: str, place: Place, suffix: str) -> str:
+    """Return the name of a video file (spec: Chunks and files)."""
+    return f"videos/{key}/chunk-{place.chunk_index:03d}/file-{place.file_index:03d}{suffix}"

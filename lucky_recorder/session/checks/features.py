@@ -1,0 +1,140 @@
+"""Checks of the features of ``info.json``: each column and stream described in full (spec: info.json)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, rate, shape_of
+from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
+from lucky_recorder.session.checks.info import brief
+
+_FLAGS = ["new_policy_step", "post_reset"]
+_LEADING_DTYPES = {
+    **dict.fromkeys(("index", *ENTITIES, "episode_index", "frame_index", "task_index"), "int64"),
+    "timestamp": "float64",
+    "frame_flags": "uint8",
+    **dict.fromkeys(VECTORS, "float64"),
+}
+_STREAM_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
+_COLOR = {
+    "video.codec": ("h264", "hevc", "av1"),
+    "video.pix_fmt": ("yuv420p",),
+    "video.is_depth_map": (False,),
+    "has_audio": (False,),
+}
+_DEPTH = {
+    "video.codec": ("ffv1",),
+    "video.pix_fmt": ("gray16le",),
+    "video.is_depth_map": (True,),
+    "has_audio": (False,),
+    "depth_dtype": ("uint16",),
+    "depth_units": ("meters",),
+}
+
+
+def check_features(evidence: Evidence) -> Iterator[Fault]:
+    """Check every entry, and that the columns every row starts with are there."""
+    declared = evidence.declared
+    if declared.features is None:
+        return
+    if sum(entity in declared.features for entity in ENTITIES) != 1:
+        yield _fault("features", f"expected one of {', '.join(ENTITIES)}")
+    for name in declared.leading:
+        if name not in declared.features and name not in ENTITIES:
+            yield _fault("features", f"{name} is missing")
+    if "entity_id" not in declared.features:
+        yield from (_fault("features", f"{name} is missing") for name in VECTORS if name not in declared.features)
+    for name, feature in declared.features.items():
+        yield from _check_feature(name, feature, declared.robots, declared.leading)
+
+
+def _check_feature(name: str, feature: Any, robots: int | None, leading: tuple[str, ...]) -> Iterator[Fault]:
+    if not isinstance(feature, dict):
+        yield _fault(name, f"is {brief(feature)}, expected an object")
+    elif feature.get("dtype") == "video":
+        yield from _check_stream(name, feature)
+    else:
+        yield from _check_column(name, feature)
+        if name in leading:
+            yield from _check_leading(name, feature)
+        elif robots is not None:
+            yield from _check_names(name, feature, robots)
+
+
+def _check_column(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
+    dtype, wanted = feature.get("dtype"), _LEADING_DTYPES.get(name)
+    if not isinstance(dtype, str) or dtype not in ((wanted,) if wanted else DTYPES):
+        yield _fault(name, f"dtype is {brief(dtype)}, expected {wanted or ', '.join(DTYPES)}")
+    if shape_of(feature.get("shape")) is None:
+        yield _fault(name, f"shape is {brief(feature.get('shape'))}, expected a list of positive whole numbers")
+    if not isinstance(feature.get("unit", ""), str):
+        yield _fault(name, f"unit is {brief(feature['unit'])}, expected a text")
+
+
+def _check_leading(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
+    names = _FLAGS if name == "frame_flags" else None
+    if feature.get("shape") != [1]:
+        yield _fault(name, f"shape is {brief(feature.get('shape'))}, expected [1]")
+    if feature.get("names") != names:
+        yield _fault(name, f"names is {brief(feature.get('names'))}, expected {names}")
+
+
+def _check_names(name: str, feature: Mapping[str, Any], robots: int) -> Iterator[Fault]:
+    """A name per value, every robot in turn; custom columns may have none."""
+    shape = shape_of(feature.get("shape"))
+    size = 1
+    for length in shape or ():
+        size *= length
+    for key in ("names", "lucky_names"):
+        required = name in VECTORS if key == "names" else name == "observation.state"
+        names = feature.get(key)
+        if names is None and not required:
+            continue
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+            yield _fault(name, f"{key} is {brief(names)}, expected a list of texts")
+        elif shape and len(names) != size * robots:
+            yield _fault(name, f"{len(names)} {key}, expected {size * robots}: {size} for each of {robots} robots")
+
+
+def _check_stream(key: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
+    is_depth = key.endswith("_depth")
+    channels = 1 if is_depth else 3
+    shape, details = shape_of(feature.get("shape"), 1 << 28), feature.get("info")
+    if not _STREAM_KEY.fullmatch(key):
+        yield _fault(key, "is no stream's name: observation.images.<Name>")
+    if shape is None or len(shape) != 3 or shape[2] != channels:
+        yield _fault(key, f"shape is {brief(feature.get('shape'))}, expected [height, width, {channels}]")
+    if feature.get("names") != ["height", "width", "channels"]:
+        yield _fault(key, f"names is {brief(feature.get('names'))}, expected ['height', 'width', 'channels']")
+    if not isinstance(details, dict):
+        yield _fault(key, f"info is {brief(details)}, expected an object")
+        return
+    if rate(details.get("video.fps")) is None:
+        yield _fault(key, f"video.fps is {brief(details.get('video.fps'))}, expected a rate in Hz")
+    for field, allowed in (_DEPTH if is_depth else _COLOR).items():
+        if not any(details.get(field) == a and type(details.get(field)) is type(a) for a in allowed):
+            yield _fault(key, f"{field} is {brief(details.get(field))}, expected {' or '.join(map(str, allowed))}")
+    yield from _check_sizes(key, shape, details)
+    yield from _check_depth(key, details) if is_depth else ()
+
+
+def _check_sizes(key: str, shape: tuple[int, ...] | None, details: Mapping[str, Any]) -> Iterator[Fault]:
+    """LeRobot's own size fields may be left out; where they stand they are right."""
+    for field, size in zip(("video.height", "video.width", "video.channels"), shape or (), strict=False):
+        if field in details and details[field] != size:
+            yield _fault(key, f"{field} is {brief(details[field])}, expected {size}")
+
+
+def _check_depth(key: str, details: Mapping[str, Any]) -> Iterator[Fault]:
+    scale = details.get("depth_scale")
+    if type(scale) not in (int, float) or not 0 < scale < float("inf"):
+        yield _fault(key, f"depth_scale is {brief(scale)}, expected metres per code")
+    for field in ("sensor_model", "zero_means"):
+        if not isinstance(details.get(field), str):
+            yield _fault(key, f"{field} is {brief(details.get(field))}, expected a text")
+
+
+def _fault(name: str, message: str) -> Fault:
+    return Fault(INFO, None, f"{name}: {message}")

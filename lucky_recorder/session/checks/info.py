@@ -1,0 +1,109 @@
+"""Checks of ``meta/info.json``: every field there, of its type, and its sums right (spec: info.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lucky_recorder import clock
+from lucky_recorder.session.checks.declared import ENTITIES, is_whole, rate
+from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
+
+_DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+_VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_rate(value: object) -> bool:
+    """Tell whether a number is a rate in the format's words: an int when whole."""
+    exact = rate(value)
+    return exact is not None and type(value) is type(clock.number(exact))
+
+
+def _is_size(value: object) -> bool:
+    return type(value) in (int, float) and 0 < value < float("inf")  # type: ignore[operator]
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_text, value)) and len(set(value)) == len(value)
+
+
+_FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "codebase_version": (lambda v: v == "v3.0", "'v3.0'"),
+    "recorder_version": (_is_text, "a version"),
+    "neural_denoise": (_is_bool, "true or false"),
+    "bit_reproducible": (_is_bool, "true or false"),
+    "robots": (_are_names, "a list of distinct names"),
+    "total_tasks": (lambda v: is_whole(v, 1), "a whole number of at least 1"),
+    "total_episodes": (is_whole, "a whole number"),
+    "total_frames": (is_whole, "a whole number"),
+    "fps": (_is_rate, "a rate in Hz, an int when whole"),
+    "hz": (_is_rate, "a rate in Hz, an int when whole"),
+    "chunks_size": (lambda v: is_whole(v, 1, 1000), "a whole number from 1 to 1000"),
+    "episodes_per_file": (lambda v: is_whole(v, 1, 1000), "a whole number from 1 to 1000"),
+    "data_files_size_in_mb": (_is_size, "a size in MB"),
+    "video_files_size_in_mb": (_is_size, "a size in MB"),
+    "data_path": (lambda v: v == _DATA_PATH, repr(_DATA_PATH)),
+    "splits": (lambda v: isinstance(v, dict), "an object"),
+    "features": (lambda v: isinstance(v, dict), "an object"),
+}
+
+
+def check_fields(evidence: Evidence) -> Iterator[Fault]:
+    """Check that every field is there and of its type."""
+    info = evidence.info
+    if info is None:
+        return
+    for field, (is_right, expected) in _FIELDS.items():
+        if field not in info:
+            yield Fault(INFO, None, f"{field} is missing")
+        elif not is_right(info[field]):
+            yield Fault(INFO, None, f"{field} is {brief(info[field])}, expected {expected}")
+    yield from _check_entity(info, evidence.declared.entity_column)
+    if evidence.declared.streams or "video_path" in info:
+        yield from _expect(info, "video_path", _VIDEO_PATH)
+    if info.get("neural_denoise") is True:
+        yield from _expect(info, "bit_reproducible", False)
+
+
+def _check_entity(info: Mapping[str, Any], column: str | None) -> Iterator[Fault]:
+    labels = {entity.removesuffix("_id") + "_type": label for entity, label in ENTITIES.items()}
+    found = [field for field in labels if field in info]
+    if len(found) != 1:
+        yield Fault(INFO, None, f"expected one of {', '.join(labels)}, found {', '.join(found) or 'none'}")
+        return
+    yield from _expect(info, found[0], labels[found[0]])
+    if column is not None and found[0] != column.removesuffix("_id") + "_type":
+        yield Fault(INFO, None, f"{found[0]} does not go with the column {column}")
+
+
+def check_sums(evidence: Evidence) -> Iterator[Fault]:
+    """Check that the totals are those of ``meta/episodes`` and ``tasks.parquet``."""
+    info = evidence.info
+    if info is None:
+        return
+    yield from _expect(info, "total_episodes", len(evidence.rows))
+    yield from _expect(info, "splits", {"train": f"0:{len(evidence.rows)}"})
+    yield from _expect(info, "total_frames", sum(e.length for e in evidence.episodes))
+    yield from _expect(info, "fps", info.get("hz"))
+    if evidence.descriptions is not None:
+        yield from _expect(info, "total_tasks", len(evidence.descriptions))
+
+
+def _expect(info: Mapping[str, Any], field: str, expected: object) -> Iterator[Fault]:
+    found = info.get(field)
+    if found != expected or type(found) is not type(expected):
+        yield Fault(INFO, None, f"{field} is {brief(found)}, expected {brief(expected)}")
+
+
+def brief(value: object) -> str:
+    """Write a value so that it fits a line."""
+    text = repr(value)
+    return text if len(text) <= 100 else text[:97] + "..."

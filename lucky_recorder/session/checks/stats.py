@@ -1,0 +1,209 @@
+"""Checks of ``meta/stats.json`` against all rows (spec: stats.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lucky_recorder.session.checks.declared import Column
+from lucky_recorder.session.checks.evidence import STATS, Evidence, Fault
+from lucky_recorder.session.checks.info import brief
+from lucky_recorder.session.checks.vectors import Array, type_fault, values
+
+_REQUIRED = ("min", "max", "mean", "std", "count")
+_QUANTILES = ("q01", "q10", "q50", "q90", "q99")
+_RELATIVE = 1e-9
+
+
+class Measured:
+    """A column over all rows: one pass for the mean, a second one for the distances from it.
+
+    Attributes:
+        count: Rows that have a value; NaN is none.
+        low: Minimum per element.
+        high: Maximum per element.
+        usable: False if some file's column cannot be read as numbers.
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.count = 0
+        self.low: Array = np.array(np.inf)
+        self.high: Array = np.array(-np.inf)
+        self.usable = True
+        self._shift: Array = np.array(0.0)
+        self._sum: Array = np.array(0, np.longdouble)
+        self._rest: Array = np.array(0, np.longdouble)
+        self._squares: Array = np.array(0, np.longdouble)
+
+    def first_pass(self, table: pa.Table) -> None:
+        """Count a file's rows."""
+        rows = self._rows(table)
+        if not len(rows):
+            return
+        if not self.count:
+            # Sums of distances from some row stay small where the values are large.
+            self._shift = rows[0]
+        self.count += len(rows)
+        self.low = np.minimum(self.low, rows.min(axis=0))
+        self.high = np.maximum(self.high, rows.max(axis=0))
+        self._sum = self._sum + (rows - self._shift).sum(axis=0, dtype=np.longdouble)
+
+    def second_pass(self, table: pa.Table) -> None:
+        """Add up the distances of a file's rows from the mean."""
+        distances = (self._rows(table) - self._shift) - self._sum / max(self.count, 1)
+        self._rest = self._rest + distances.sum(axis=0)
+        self._squares = self._squares + (distances**2).sum(axis=0)
+
+    @property
+    def mean(self) -> Array:
+        """Mean per element."""
+        mean: Array = (self._shift + self._sum / max(self.count, 1)).astype(np.float64)
+        return mean
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation of the population, per element."""
+        count = max(self.count, 1)
+        std: Array = np.sqrt(np.maximum(self._squares / count - (self._rest / count) ** 2, 0)).astype(np.float64)
+        return std
+
+    def _rows(self, table: pa.Table) -> Array:
+        name = self.column.name
+        nothing = np.empty((0, self.column.size))
+        if table.column_names.count(name) != 1 or type_fault(table.schema.field(name).type, self.column):
+            self.usable = False
+            return nothing
+        found = values(table[name], self.column.shape)
+        if found is None:
+            self.usable = False
+            return nothing
+        rows: Array = found[0].astype(np.float64).reshape(-1, self.column.size)
+        return rows[np.isfinite(rows).all(axis=1)]
+
+
+def check_columns(evidence: Evidence) -> Iterator[Fault]:
+    """Check that there is an entry per value column and stream, and each column's numbers against all rows."""
+    stats = evidence.stats
+    if stats is None or evidence.declared.features is None:
+        return
+    measured = [Measured(column) for column in evidence.declared.measured]
+    yield from _check_keys(stats, evidence)
+    for one in _measure(measured, evidence):
+        entry = stats.get(one.column.name)
+        if isinstance(entry, dict):
+            yield from (_fault(one.column.name, message) for message in _entry_faults(entry, (one.column.size,)))
+            yield from (_fault(one.column.name, message) for message in _number_faults(entry, one))
+
+
+def _measure(measured: list[Measured], evidence: Evidence) -> list[Measured]:
+    for step in (Measured.first_pass, Measured.second_pass):
+        for _, episodes, table in evidence.tables():
+            rows = _listed_rows(table, [e.index for e in episodes])
+            for one in measured:
+                step(one, rows)
+    return measured
+
+
+def _listed_rows(table: pa.Table, indices: list[int]) -> pa.Table:
+    """Leave out episodes that a data file holds and metadata does not list yet."""
+    if table.column_names.count("episode_index") != 1 or table["episode_index"].type != pa.int64():
+        return table
+    listed = np.isin(table["episode_index"].to_numpy(), indices)
+    return table if listed.all() else table.filter(pa.array(listed))
+
+
+def _check_keys(stats: Mapping[str, Any], evidence: Evidence) -> Iterator[Fault]:
+    features = evidence.declared.features or {}
+    expected = {c.name for c in evidence.declared.measured if evidence.episodes}
+    for key in evidence.declared.streams:
+        if any(e.values.get(f"videos/{key}/file_index") is not None for e in evidence.episodes):
+            expected.add(key)
+    for name in sorted(expected - stats.keys()):
+        yield _fault(name, "has no entry")
+    for name in sorted(stats):
+        if name not in features or name in evidence.declared.leading:
+            yield _fault(name, "has an entry, and is no column or stream that has statistics")
+        elif not isinstance(stats[name], dict):
+            yield _fault(name, f"is {brief(stats[name])}, expected an object")
+
+
+def check_streams(evidence: Evidence) -> Iterator[Fault]:
+    """Check that an image stream's entry has a value per channel on a 0..1 scale."""
+    for key in evidence.declared.streams:
+        entry = (evidence.stats or {}).get(key)
+        if not isinstance(entry, dict):
+            continue
+        channels = 1 if key.endswith("_depth") else 3
+        for message in _entry_faults(entry, (channels, 1, 1)):
+            yield _fault(key, message)
+        for name in ("min", "max", "mean", "std"):
+            numbers = _array(entry.get(name), (channels, 1, 1))
+            if numbers is not None and channels == 3 and not ((0 <= numbers) & (numbers <= 1)).all():
+                yield _fault(key, f"{name} is {brief(entry[name])}, expected values from 0 to 1")
+
+
+def _entry_faults(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[str]:
+    """Check an entry's form: the numbers are all there, of one shape, and in order."""
+    arrays = {name: _array(entry[name], shape) for name in (*_REQUIRED[:-1], *_QUANTILES) if name in entry}
+    for name in _REQUIRED:
+        if name not in entry:
+            yield f"{name} is missing"
+    for name, array in arrays.items():
+        if array is None:
+            yield f"{name} is {brief(entry[name])}, expected finite numbers of shape {list(shape)}"
+    count = entry.get("count")
+    if not isinstance(count, list) or len(count) != 1 or type(count[0]) is not int or count[0] < 0:
+        yield f"count is {brief(count)}, expected a list of one whole number"
+    low, high = arrays.get("min"), arrays.get("max")
+    if low is None or high is None:
+        return
+    slack = _RELATIVE * np.maximum(np.abs(low), np.abs(high))
+    for name in ("mean", *_QUANTILES):
+        between = arrays.get(name)
+        if between is not None and not ((low - slack <= between) & (between <= high + slack)).all():
+            yield f"{name} is {brief(entry[name])}, not between min and max"
+    quantiles = [arrays[q] for q in _QUANTILES if arrays.get(q) is not None]
+    if any((a > b + slack).any() for a, b in zip(quantiles, quantiles[1:], strict=False)):  # type: ignore[operator]
+        yield "its quantiles are not in order"
+
+
+def _number_faults(entry: Mapping[str, Any], one: Measured) -> Iterator[str]:
+    if not one.usable or not one.count:
+        return
+    if entry.get("count") != [one.count]:
+        yield f"count is {brief(entry.get('count'))}, expected [{one.count}]"
+    largest = np.maximum(np.abs(one.low), np.abs(one.high))
+    # A mean close to zero is no more exact than the values it is the mean of.
+    slacks = {"min": 0.0, "max": 0.0, "mean": _RELATIVE * largest, "std": _RELATIVE * one.std + np.spacing(largest)}
+    for name, expected in {"min": one.low, "max": one.high, "mean": one.mean, "std": one.std}.items():
+        found = _array(entry.get(name), expected.shape)
+        if found is not None and not (np.abs(found - expected) <= slacks[name]).all():
+            element = int(np.argmax(np.abs(found - expected) - slacks[name]))
+            yield f"{name}[{element}] is {found[element]!r}, expected {expected[element]!r} over all rows"
+
+
+def _array(value: object, shape: tuple[int, ...]) -> Array | None:
+    """Return a JSON value as finite numbers of a shape, None if it is anything else."""
+    numbers = _flat(value, shape)
+    try:
+        array = None if numbers is None else np.array(numbers, np.float64).reshape(shape)
+    except OverflowError:
+        return None
+    return array if array is not None and np.isfinite(array).all() else None
+
+
+def _flat(value: object, shape: tuple[int, ...]) -> list[float] | None:
+    if not shape:
+        return [value] if type(value) in (int, float) else None  # type: ignore[list-item]
+    if not isinstance(value, list) or len(value) != shape[0]:
+        return None
+    parts = [_flat(item, shape[1:]) for item in value]
+    return None if None in parts else [n for part in parts if part is not None for n in part]
+
+
+def _fault(name: str, message: str) -> Fault:
+    return Fault(STATS, None, f"{name}: {message}")

@@ -1,0 +1,117 @@
+"""Checks of the videos: there, whole, of the size and rate declared, and a frame for each tick (spec: Video streams)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from lucky_recorder.errors import FormatError, VideoError
+from lucky_recorder.session.checks.declared import Stream, is_whole
+from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, video_file
+from lucky_recorder.session.layout import Place
+from lucky_recorder.session.untrusted import reason
+from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
+
+_DECODED_AS = ("yuv420p", "gray16le")
+_ALONE = re.compile(r"videos/(?P<key>observation\.[^/]+)/chunk-\d{3}/file-\d{3}(?P<suffix>\.mp4|\.mkv)")
+# LeRobot finds frames by time, within this much; Matroska keeps whole milliseconds.
+_TIMING_S = {".mp4": 1e-4, ".mkv": 1e-3}
+
+
+def check_videos(evidence: Evidence) -> Iterator[Fault]:
+    """Check every video that ``meta/episodes`` names."""
+    for episode in evidence.episodes:
+        for stream in evidence.declared.streams.values():
+            place = [episode.values.get(f"videos/{stream.key}/{part}_index") for part in ("chunk", "file")]
+            if all(is_whole(number, 0, 999) for number in place):
+                file = video_file(stream.key, Place(*place), stream.suffix)  # type: ignore[arg-type]
+                for message in _video_faults(file, episode, stream, evidence):
+                    yield Fault(file, episode.index, message)
+
+
+def _video_faults(file: str, episode: Listed, stream: Stream, evidence: Evidence) -> Iterator[str]:
+    video = look(file, evidence)
+    if isinstance(video, str):
+        yield video
+        return
+    yield from _header_faults(video, stream)
+    yield from frame_faults(video, stream.suffix)
+    declared = evidence.declared
+    if declared.hz and declared.robots:
+        low, high = frames_due(episode.length // declared.robots, declared.hz, stream.rate)
+        if not low <= video.frames <= high:
+            expected = str(low) if low == high else f"{low} to {high}"
+            yield f"{video.frames} frames, expected {expected} for {episode.length // declared.robots} ticks"
+    ends = episode.values.get(f"videos/{stream.key}/to_timestamp")
+    if ends != float(video.frames / stream.rate):
+        yield f"to_timestamp is {ends}, its {video.frames} frames end at {float(video.frames / stream.rate)}"
+
+
+def look(file: str, evidence: Evidence) -> VideoInfo | str:
+    """Read a video, and decode every frame where that is asked for; or say why it cannot be read."""
+    path = evidence.folder.path / file
+    try:
+        video = probe(evidence.folder.file(file))
+        if evidence.decode:
+            with FrameReader(path, pixel_format=video.pix_fmt if video.pix_fmt in _DECODED_AS else "rgb24") as frames:
+                for _ in frames:
+                    evidence.frames += 1
+        else:
+            evidence.frames += video.frames
+    except (FormatError, VideoError) as error:
+        return reason(error, path)
+    return video
+
+
+def _header_faults(video: VideoInfo, stream: Stream) -> Iterator[str]:
+    said = {
+        "width": (video.width, stream.width),
+        "height": (video.height, stream.height),
+        "codec": (video.codec, stream.codec),
+        "pixel format": (video.pix_fmt, stream.pix_fmt),
+        "frame rate": (video.fps, stream.rate),
+    }
+    for what, (found, expected) in said.items():
+        if found != expected:
+            yield f"{what} is {found}, info.json says {expected}"
+
+
+def frame_faults(video: VideoInfo, suffix: str) -> Iterator[str]:
+    """Check what makes frames findable by index and by time."""
+    if video.has_b_frames:
+        yield "has B-frames: frames are not stored in the order they are shown"
+    if video.keyframes[0] != 0:
+        yield f"its first {video.keyframes[0]} frames cannot be decoded: there is no keyframe before them"
+    if video.timing_error > _TIMING_S.get(suffix, 0.0):
+        yield f"frames are up to {video.timing_error:.6f} s away from their times"
+
+
+def check_videos_alone(evidence: Evidence) -> Iterator[Fault]:
+    """Check the videos of a session that was recorded without rows: in their places, whole, and alike in each stream."""
+    likeness: dict[str, VideoInfo] = {}
+    for file in evidence.folder.files("videos"):
+        place = _ALONE.fullmatch(file)
+        if place is None:
+            why = "incomplete, left behind by an interrupted recording" if ".tmp" in file else "is no video's place"
+            yield Fault(file, None, why)
+            continue
+        video = look(file, evidence)
+        if isinstance(video, str):
+            yield Fault(file, None, video)
+            continue
+        yield from (Fault(file, None, message) for message in frame_faults(video, place["suffix"]))
+        first = likeness.setdefault(place["key"], video)
+        for what in ("width", "height", "codec", "pix_fmt", "fps"):
+            if getattr(video, what) != getattr(first, what):
+                yield Fault(file, None, f"{what} is {getattr(video, what)}, its stream began with {getattr(first, what)}")
+
+
+def frames_due(ticks: int, hz: Fraction, rate: Fraction) -> tuple[int, int]:
+    """Return the fewest and the most frames of a camera in an episode of ``ticks`` data ticks.
+
+    One number wherever the camera's rate divides the data rate. A faster camera also takes pictures between two rows,
+    and after the last one as many as there were steps.
+    """
+    return math.floor((ticks - 1) * rate / hz) + 1, math.ceil(ticks * rate / hz)

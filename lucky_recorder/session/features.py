@@ -1,0 +1,94 @@
+"""What derives from a `Schema`: Parquet columns, the features of ``info.json``, the columns of ``meta/episodes``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from lucky_recorder import clock
+from lucky_recorder.schema import Field, Schema, Stream
+
+_EPISODE_COLUMNS = (
+    ("episode_index", pa.int64()),
+    ("chunk_index", pa.int64()),
+    ("file_index", pa.int64()),
+    ("data/chunk_index", pa.int64()),
+    ("data/file_index", pa.int64()),
+    ("length", pa.int64()),
+    ("success", pa.bool_()),
+    ("dataset_from_index", pa.int64()),
+    ("dataset_to_index", pa.int64()),
+    ("tasks", pa.list_(pa.string())),
+    ("meta/episodes/chunk_index", pa.int64()),
+    ("meta/episodes/file_index", pa.int64()),
+)
+_VIDEO_COLUMNS = (
+    ("chunk_index", pa.int64()),
+    ("file_index", pa.int64()),
+    ("from_timestamp", pa.float64()),
+    ("to_timestamp", pa.float64()),
+)
+
+
+def arrow_type(field: Field) -> pa.DataType:
+    """Return a column's Parquet type: a value, or a list per dimension of its shape."""
+    kind = pa.from_numpy_dtype(field.dtype)
+    for _ in field.shape:
+        kind = pa.list_(kind)
+    return kind
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return the Parquet schema of the data files."""
+    return pa.schema([pa.field(f.name, arrow_type(f)) for f in schema.fields])
+
+
+def video_column(stream: Stream, suffix: str) -> str:
+    """Return the name of one of a stream's columns in ``meta/episodes``."""
+    return f"videos/{stream.key}/{suffix}"
+
+
+def episodes_schema(schema: Schema) -> pa.Schema:
+    """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null."""
+    videos = [(video_column(s, suffix), kind) for s in schema.streams for suffix, kind in _VIDEO_COLUMNS]
+    return pa.schema([*_EPISODE_COLUMNS, *videos])
+
+
+def features(schema: Schema) -> dict[str, dict[str, Any]]:
+    """Return the ``features`` of ``info.json``: one entry per column and per stream."""
+    columns = {f.name: _column_feature(f) for f in schema.fields} if schema.has_rows else {}
+    return columns | {s.key: _stream_feature(s) for s in schema.streams}
+
+
+def _column_feature(field: Field) -> dict[str, Any]:
+    names = field.flags or field.names
+    feature: dict[str, Any] = {
+        "dtype": field.dtype,
+        "shape": list(field.shape or (1,)),
+        "names": list(names) if names else None,
+    }
+    if field.lucky_names:
+        feature["lucky_names"] = list(field.lucky_names)
+    if field.unit:
+        feature["unit"] = field.unit
+    return feature
+
+
+def _stream_feature(stream: Stream) -> dict[str, Any]:
+    return {
+        "dtype": "video",
+        "shape": [stream.height, stream.width, stream.channels],
+        "names": ["height", "width", "channels"],
+        "info": {
+            "video.fps": clock.number(stream.rate),
+            "video.height": stream.height,
+            "video.width": stream.width,
+            "video.channels": stream.channels,
+            "video.codec": stream.codec,
+            "video.pix_fmt": stream.pix_fmt,
+            "video.is_depth_map": stream.kind != "color",
+            "has_audio": False,
+            **stream.info,
+        },
+    }

@@ -1,0 +1,104 @@
+"""Where everything lies inside a session folder (spec: Folder layout, Chunks and files)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from lucky_recorder.errors import StorageError
+from lucky_recorder.files import make_folder, naming
+
+DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+INFO_PATH = "meta/info.json"
+STATS_PATH = "meta/stats.json"
+TASKS_PATH = "meta/tasks.parquet"
+LARGEST_CHUNK = 999
+_SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
+
+
+class Place(NamedTuple):
+    """A file's place within its stream."""
+
+    chunk_index: int
+    file_index: int
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """The two settings that group files, and the arithmetic that follows from them.
+
+    Attributes:
+        files_per_chunk: Files in each ``chunk-NNN`` folder.
+        episodes_per_file: Episodes in each data file.
+    """
+
+    files_per_chunk: int
+    episodes_per_file: int = 1
+
+    def data(self, episode: int) -> Place:
+        """Return the place of the data file that holds an episode's rows."""
+        return Place(*divmod(episode // self.episodes_per_file, self.files_per_chunk))
+
+    def video(self, episode: int) -> Place:
+        """Return the place of an episode's video files: always one episode per file."""
+        return Place(*divmod(episode, self.files_per_chunk))
+
+    def metadata(self, write: int) -> Place:
+        """Return the place of the ``write``-th file under ``meta/episodes``."""
+        return Place(*divmod(write, self.files_per_chunk))
+
+    def ends_file(self, episode: int) -> bool:
+        """Tell whether an episode is the last of its data file."""
+        return (episode + 1) % self.episodes_per_file == 0
+
+
+def data_path(root: Path, place: Place) -> Path:
+    """Return a data file's path."""
+    return root / DATA_PATH.format(**place._asdict())
+
+
+def video_path(root: Path, key: str, place: Place, suffix: str = ".mp4") -> Path:
+    """Return a video file's path."""
+    return (root / VIDEO_PATH.format(video_key=key, **place._asdict())).with_suffix(suffix)
+
+
+def episodes_path(root: Path, place: Place) -> Path:
+    """Return the path of a file under ``meta/episodes``."""
+    return root / EPISODES_PATH.format(**place._asdict())
+
+
+def place_of(path: Path) -> Place:
+    """Read the place back from a path that ends in ``chunk-NNN/file-NNN.<suffix>``."""
+    return Place(int(path.parent.name.removeprefix("chunk-")), int(path.name.split(".")[0].removeprefix("file-")))
+
+
+def claim_folder(output_dir: Path, now: datetime | None = None) -> Path:
+    """Claim ``<output_dir>/DataSessions/session_<date>_<time>`` with an atomic mkdir.
+
+    Two sessions set up in the same second: the second takes the next second.
+
+    Raises:
+        StorageError: If the folder cannot be made.
+    """
+    parent = output_dir.absolute() / "DataSessions"
+    make_folder(parent)
+    moment = now or datetime.now()
+    for later in range(3600):
+        folder = parent / (moment + timedelta(seconds=later)).strftime("session_%Y-%m-%d_%H-%M-%S")
+        with naming(folder):
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    raise StorageError(f"{parent}: no free session name within an hour of {moment}")
+
+
+def is_session_name(name: str) -> bool:
+    """Tell whether a folder's name is a session's."""
+    return bool(_SESSION_NAME.fullmatch(name))

@@ -1,0 +1,147 @@
+"""``meta/``: what a session says of itself, written atomically and appended to (spec: Metadata)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lucky_recorder import clock
+from lucky_recorder.files import stage, write_json
+from lucky_recorder.schema import Schema
+from lucky_recorder.session import layout, rows
+from lucky_recorder.session.features import episodes_schema, features
+from lucky_recorder.statistics import ColumnStatistics, PixelHistogram
+from lucky_recorder.version import __version__
+
+CODEBASE_VERSION = "v3.0"
+DEFAULT_TASK = "Default Task"
+_FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
+
+
+class Totals:
+    """Everything a session adds up over its committed episodes."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+        self.rows = 0
+        self.reproducible = True
+        self.columns: dict[str, ColumnStatistics] = {}
+        self.streams: dict[str, PixelHistogram] = {}
+
+    def add_columns(self, measured: Mapping[str, ColumnStatistics]) -> None:
+        """Merge an episode's column statistics."""
+        for name, one in measured.items():
+            self.columns[name] = self.columns[name].merge(one) if name in self.columns else one
+
+    def add_streams(self, measured: Mapping[str, PixelHistogram]) -> None:
+        """Merge an episode's pixel counts."""
+        for key, one in measured.items():
+            self.streams[key] = self.streams[key].merge(one) if key in self.streams else one
+
+    def stats(self) -> dict[str, Any]:
+        """Return the content of ``stats.json``."""
+        return {name: one.to_json() for name, one in (self.columns | self.streams).items()}
+
+
+def info(schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], totals: Totals) -> dict[str, Any]:
+    """Return the content of ``info.json`` (spec: info.json)."""
+    video = {"video_path": layout.VIDEO_PATH} if schema.streams else {}
+    return {
+        "codebase_version": CODEBASE_VERSION,
+        "recorder_version": __version__,
+        "neural_denoise": False,
+        "bit_reproducible": totals.reproducible,
+        schema.entity_type_field: schema.entity_label,
+        "robots": list(schema.robots),
+        "total_tasks": max(1, len(tasks)),
+        "total_episodes": totals.episodes,
+        "total_frames": totals.rows,
+        "fps": clock.number(schema.hz),
+        "hz": clock.number(schema.hz),
+        "chunks_size": chunking.files_per_chunk,
+        "episodes_per_file": chunking.episodes_per_file,
+        **_FILE_SIZES_MB,
+        "data_path": layout.DATA_PATH,
+        **video,
+        "splits": {"train": f"0:{totals.episodes}"},
+        "features": features(schema),
+    }
+
+
+def write_episodes(path: Path, schema: Schema, episodes: Sequence[Mapping[str, Any]]) -> None:
+    """Append a file under ``meta/episodes``; every file has the same, typed schema."""
+    place = layout.place_of(path)
+    numbered = [
+        {**e, "meta/episodes/chunk_index": place.chunk_index, "meta/episodes/file_index": place.file_index} for e in episodes
+    ]
+    _write_parquet(path, pa.Table.from_pylist(numbered, schema=episodes_schema(schema)))
+
+
+def write_tasks(path: Path, tasks: Sequence[str]) -> None:
+    """Write ``tasks.parquet``: the description is the table's pandas index (spec: tasks.parquet)."""
+    described = list(tasks) or [DEFAULT_TASK]
+    # pandas reads from this note that the description is the index.
+    index = "task"
+    note = {
+        "index_columns": [index],
+        "column_indexes": [],
+        "columns": [
+            _pandas_column("task_index", "task_index", "int64", "int64"),
+            _pandas_column(index, index, "unicode", "object"),
+        ],
+        "creator": {"library": "pyarrow", "version": pa.__version__},
+        "pandas_version": "2.0.0",
+    }
+    schema = pa.schema([("task_index", pa.int64()), (index, pa.string())], metadata={b"pandas": json.dumps(note).encode()})
+    table = pa.table({"task_index": list(range(len(described))), index: described}, schema=schema)
+    _write_parquet(path, table)
+
+
+def _pandas_column(name: str | None, field: str, kind: str, numpy_type: str) -> dict[str, Any]:
+    return {"name": name, "field_name": field, "pandas_type": kind, "numpy_type": numpy_type, "metadata": None}
+
+
+def _write_parquet(path: Path, table: pa.Table) -> None:
+    stage(
+        path,
+        lambda temporary: pq.write_table(table, temporary, compression="zstd"),
+        lambda temporary: rows.verify(temporary, table.num_rows),
+    ).commit()
+
+
+class MetadataWriter:
+    """Writes ``meta/`` again and again as a session grows; ``info.json`` last, so it never promises too much."""
+
+    def __init__(self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str]) -> None:
+        self._root = root
+        self._schema = schema
+        self._chunking = chunking
+        self._tasks = tuple(tasks)
+        self._writes = 0
+        self._pending: list[Mapping[str, Any]] = []
+
+    @property
+    def pending(self) -> int:
+        """Episodes finished since the last write."""
+        return len(self._pending)
+
+    def add(self, episode: Mapping[str, Any]) -> None:
+        """Take a committed episode's row of ``meta/episodes``, to be listed by the next write."""
+        self._pending.append(episode)
+
+    def write(self, totals: Totals) -> None:
+        """Write ``meta/`` so that it lists every episode taken so far."""
+        if self._pending:
+            place = self._chunking.metadata(self._writes)
+            write_episodes(layout.episodes_path(self._root, place), self._schema, self._pending)
+            self._writes += 1
+            self._pending = []
+        if self._writes <= 1:
+            write_tasks(self._root / layout.TASKS_PATH, self._tasks)
+        write_json(self._root / layout.STATS_PATH, totals.stats())
+        write_json(self._root / layout.INFO_PATH, info(self._schema, self._chunking, self._tasks, totals))

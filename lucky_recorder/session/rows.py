@@ -1,0 +1,87 @@
+"""Data files: an episode's rows as a Parquet table whose footer carries the episode's metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lucky_recorder.episode import EpisodeRecord
+from lucky_recorder.errors import StorageError
+from lucky_recorder.schema import Field, Schema
+from lucky_recorder.session.features import arrow_schema
+
+FOOTER_KEY = b"lucky_recorder.episodes"
+
+
+def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int) -> pa.Table:
+    """Build the rows of an episode that has got its index.
+
+    Args:
+        schema: What a row is.
+        record: The finished episode.
+        episode: Its ``episode_index``.
+        first_index: The session-wide ``index`` of its first row.
+    """
+    numbering = {
+        "index": np.arange(first_index, first_index + record.rows, dtype=np.int64),
+        "episode_index": np.full(record.rows, episode, np.int64),
+    }
+    columns = {**record.columns, **numbering}
+    arrays = [_array(f, columns[f.name], record.rows, record.missing.get(f.name)) for f in schema.fields]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+
+def _array(field: Field, values: NDArray[Any], rows: int, missing: NDArray[np.bool_] | None) -> pa.Array:
+    if values.shape != (rows, *field.shape):
+        raise StorageError(f"column {field.name!r}: {values.shape} values, expected {(rows, *field.shape)}")
+    flat = np.ascontiguousarray(values, field.dtype).reshape(-1)
+    if not field.shape:
+        return pa.array(flat, mask=missing)
+    array: pa.Array = pa.array(flat)
+    for depth, length in reversed(list(enumerate(field.shape))):
+        lists = len(array) // length
+        offsets = pa.array(np.arange(0, len(array) + 1, length, dtype=np.int32))
+        mask = pa.array(missing) if missing is not None and depth == 0 else None
+        array = pa.ListArray.from_arrays(offsets, array, mask=mask)
+        if len(array) != lists:
+            raise StorageError(f"column {field.name!r}: {len(array)} lists, expected {lists}")
+    return array
+
+
+def write(path: Path, tables: Sequence[pa.Table], episodes: Sequence[Mapping[str, Any]]) -> None:
+    """Write a data file: a row group per episode, ``episodes`` (their rows of ``meta/episodes``) in the footer."""
+    footer = json.dumps(list(episodes), ensure_ascii=False, allow_nan=False).encode()
+    schema = tables[0].schema.with_metadata({FOOTER_KEY: footer})
+    floats = [f.name for f in schema if not pa.types.is_integer(f.type)]
+    counted = [f.name for f in schema if f.name not in floats]
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=counted) as writer:
+        for rows in tables:
+            writer.write_table(rows.replace_schema_metadata(schema.metadata), row_group_size=max(1, rows.num_rows))
+
+
+def verify(path: Path, rows: int) -> None:
+    """Reopen a data file: it must have a footer and hold ``rows`` rows.
+
+    Raises:
+        StorageError: If it does not.
+    """
+    try:
+        held = pq.read_metadata(path).num_rows
+    except (pa.ArrowInvalid, pa.ArrowException) as error:
+        raise StorageError(f"{path}: the file has no readable footer after it was closed ({error})") from error
+    if held != rows:
+        raise StorageError(f"{path}: holds {held} rows after it was closed, {rows} were written")
+
+
+def footer(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of ``meta/episodes`` that a data file carries."""
+    metadata = pq.read_schema(path).metadata or {}
+    episodes: list[dict[str, Any]] = json.loads(metadata.get(FOOTER_KEY, b"[]"))
+    return episodes

@@ -1,0 +1,144 @@
+"""Running statistics that merge exactly, for ``stats.json`` (spec: stats.json).
+
+Mean and variance merge pairwise (Chan's update), so the result is that of numpy over all rows; pixels are counted
+in histograms, which merge by addition. Quantiles merge as count-weighted means of per-episode quantiles.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
+_LEVELS = 256
+_LARGEST = 1e150
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Statistics of one column over some rows.
+
+    Rows without a value do not count, nor do rows with NaN, an infinity or a magnitude above 1e150, which stand for
+    "no value" and whose squares are no float64.
+
+    Attributes:
+        count: Rows counted.
+        low: Minimum per element, float64, shape ``(size,)``.
+        high: Maximum per element.
+        mean: Mean per element.
+        squares: Sum of squared distances from the mean, per element.
+        quantiles: Quantiles per element, shape ``(5, size)``.
+    """
+
+    count: int
+    low: Floats
+    high: Floats
+    mean: Floats
+    squares: Floats
+    quantiles: Floats
+
+    @classmethod
+    def of(cls, rows: NDArray[Any]) -> ColumnStatistics:
+        """Measure rows of shape ``(rows, …)``."""
+        values = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64)
+        values = values[(np.abs(values) <= _LARGEST).all(axis=1)]
+        if not len(values):
+            return cls._nothing(values.shape[1])
+        mean = values.mean(axis=0)
+        # The mean of the residuals takes out what rounding left in the first mean.
+        residuals = values - mean
+        correction = residuals.mean(axis=0)
+        return cls(
+            count=len(values),
+            low=values.min(axis=0),
+            high=values.max(axis=0),
+            mean=mean + correction,
+            squares=((residuals - correction) ** 2).sum(axis=0),
+            quantiles=np.quantile(values, list(QUANTILES.values()), axis=0),
+        )
+
+    @classmethod
+    def _nothing(cls, size: int) -> ColumnStatistics:
+        zeros = np.zeros(size)
+        return cls(0, zeros, zeros, zeros, zeros, np.zeros((len(QUANTILES), size)))
+
+    def merge(self, other: ColumnStatistics) -> ColumnStatistics:
+        """Return the statistics of both sets of rows together."""
+        if not self.count or not other.count:
+            return self if self.count else other
+        count = self.count + other.count
+        share = other.count / count
+        delta = other.mean - self.mean
+        return ColumnStatistics(
+            count=count,
+            low=np.minimum(self.low, other.low),
+            high=np.maximum(self.high, other.high),
+            mean=self.mean + delta * share,
+            squares=self.squares + other.squares + delta**2 * self.count * share,
+            quantiles=self.quantiles + (other.quantiles - self.quantiles) * share,
+        )
+
+    def to_json(self) -> dict[str, list[float] | list[int]]:
+        """Return the entry of ``stats.json``: one value per element, ``count`` a one-element list."""
+        std = np.sqrt(self.squares / max(self.count, 1))
+        entry = {"min": self.low, "max": self.high, "mean": self.mean, "std": std}
+        entry |= dict(zip(QUANTILES, self.quantiles, strict=True))
+        return {name: values.tolist() for name, values in entry.items()} | {"count": [self.count]}
+
+
+class PixelHistogram:
+    """Counts of 8-bit levels per channel over a regular subsample of a colour stream's pixels and frames.
+
+    Every tenth frame counts, and of it a grid of at most 150 pixels a side.
+    """
+
+    every = 10
+    side = 150
+
+    def __init__(self, channels: int = 3) -> None:
+        self.frames = 0
+        self.counts = np.zeros((channels, _LEVELS), np.int64)
+
+    def add(self, index: int, frame: NDArray[np.uint8]) -> None:
+        """Count frame ``index`` of an episode, uint8, shape ``(height, width, channels)``."""
+        if index % self.every:
+            return
+        step = math.ceil(max(frame.shape[:2]) / self.side)
+        pixels = frame[::step, ::step].reshape(-1, frame.shape[2])
+        for channel, counts in enumerate(self.counts):
+            counts += np.bincount(pixels[:, channel], minlength=_LEVELS)
+        self.frames += 1
+
+    def merge(self, other: PixelHistogram) -> PixelHistogram:
+        """Return the counts of both together."""
+        merged = PixelHistogram(len(self.counts))
+        merged.frames = self.frames + other.frames
+        merged.counts = self.counts + other.counts
+        return merged
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of ``stats.json``: values from 0 to 1, shape ``(channels, 1, 1)``; ``count`` in frames."""
+        levels = np.arange(_LEVELS)
+        total = np.maximum(self.counts.sum(axis=1), 1)
+        mean = (self.counts @ levels) / total
+        std = np.sqrt((self.counts * (levels - mean[:, None]) ** 2).sum(axis=1) / total)
+        entry = {
+            "min": (self.counts > 0).argmax(axis=1),
+            "max": ((self.counts > 0) * levels).max(axis=1),
+            "mean": mean,
+            "std": std,
+        }
+        entry |= {name: self._quantile(q) for name, q in QUANTILES.items()}
+        scaled = {name: (np.asarray(values) / (_LEVELS - 1))[:, None, None].tolist() for name, values in entry.items()}
+        return scaled | {"count": [self.frames]}
+
+    def _quantile(self, q: float) -> Floats:
+        reached = self.counts.cumsum(axis=1) >= q * self.counts.sum(axis=1, keepdims=True)
+        level: Floats = reached.argmax(axis=1).astype(np.float64)
+        return level

@@ -1,0 +1,157 @@
+"""Pictures out of a video file, by frame index and never by time."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.video.reformatter import VideoReformatter
+from numpy.typing import NDArray
+
+from lucky_recorder.errors import VideoError
+from lucky_recorder.video.probe import (
+    ONE_THREAD,
+    VideoInfo,
+    describe,
+    index_frames,
+    naming,
+    open_video,
+    probe,
+)
+
+__all__ = ["FrameReader", "VideoInfo", "decode_all", "probe"]
+
+
+class FrameReader:
+    """The frames of a video file by index: ``reader[3]``, ``reader[-1]``, ``len(reader)``, ``for f in reader``.
+
+    A frame just ahead of the last one read is decoded onwards, any other from the keyframe before it.
+    One reader belongs to one thread and one process.
+
+    Attributes:
+        path: The file.
+        info: What `probe` says of it.
+    """
+
+    def __init__(self, path: Path, *, pixel_format: str = "rgb24") -> None:
+        """Open a file and index its frames; nothing is decoded yet.
+
+        Args:
+            path: The file to read.
+            pixel_format: What frames are returned in: ``rgb24`` gives ``(height, width, 3)`` uint8 with the
+                colours as the file tags them, ``gray16le`` gives ``(height, width)`` uint16.
+
+        Raises:
+            VideoError: If there is no such file, it is no video that can be read, or it holds no frame.
+        """
+        self.path = path
+        self._pixel_format = pixel_format
+        self._reformatter = VideoReformatter()
+        container, self._stream = open_video(path)
+        self._container: InputContainer | None = container
+        try:
+            self._index = index_frames(path, container, self._stream)
+            self.info = describe(path, self._stream, self._index)
+        except BaseException:
+            self.close()
+            raise
+        self._number: dict[int | None, int] = {pts: k for k, pts in enumerate(self._index.pts)}
+        self._decoded: Iterator[av.VideoFrame] = iter(())
+        self._next = len(self)
+
+    def __len__(self) -> int:
+        """Return how many frames there are."""
+        return len(self._index.pts)
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        """Decode one frame, counted from the end if ``index`` is negative.
+
+        Returns:
+            An array of its own, of the shape and dtype that ``pixel_format`` says.
+
+        Raises:
+            IndexError: If there is no such frame.
+            VideoError: If the frame is broken, or the reader is closed.
+        """
+        container = self._open()
+        wanted = operator.index(index)
+        if not -len(self) <= wanted < len(self):
+            raise IndexError(f"frame {index} of {len(self)} in {self.path}")
+        wanted %= len(self)
+        with naming(self.path, f"frame {wanted}: "):
+            if not self._is_ahead(wanted):
+                self._seek(container, self._index.keyframe_before(wanted))
+            return self._to_array(self._decode_to(wanted))
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Decode every frame in order."""
+        return (self[k] for k in range(len(self)))
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._container is not None:
+            self._container.close()
+            self._container = None
+
+    def __enter__(self) -> FrameReader:
+        """Return the reader; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def _is_ahead(self, wanted: int) -> bool:
+        """Whether decoding on reaches ``wanted`` with no more work than a seek would."""
+        return self._index.keyframe_before(wanted) <= self._next <= wanted
+
+    def _open(self) -> InputContainer:
+        # Decoding on after the file is closed would crash the process, not raise.
+        if self._container is None:
+            raise VideoError(f"{self.path}: the reader is closed")
+        return self._container
+
+    def _seek(self, container: InputContainer, keyframe: int) -> None:
+        container.seek(self._index.pts[keyframe], stream=self._stream)
+        self._decoded = container.decode(self._stream)
+        self._next = keyframe
+
+    def _decode_to(self, wanted: int) -> av.VideoFrame:
+        for frame in self._decoded:
+            found = self._number.get(frame.pts, -1)
+            self._next = found + 1
+            # What follows a corrupt frame is drawn over it, up to the next keyframe.
+            if frame.is_corrupt or found > wanted:
+                break
+            if found == wanted:
+                return frame
+        self._next = len(self)
+        raise VideoError(f"{self.path}: frame {wanted} is broken")
+
+    def _to_array(self, frame: av.VideoFrame) -> NDArray[Any]:
+        converted = self._reformatter.reformat(frame, format=self._pixel_format, **ONE_THREAD)
+        array: NDArray[Any] = converted.to_ndarray()
+        # A frame that needed no conversion is still the decoder's own memory.
+        return array.copy() if converted is frame else np.ascontiguousarray(array)
+
+
+def decode_all(path: Path, *, pixel_format: str = "rgb24") -> NDArray[Any]:
+    """Decode a whole video into one array, ``(frames, height, width, 3)`` uint8 for ``rgb24``.
+
+    Raises:
+        VideoError: If the file cannot be read or a frame is broken.
+    """
+    with FrameReader(path, pixel_format=pixel_format) as reader:
+        first = reader[0]
+        pictures = np.empty((len(reader), *first.shape), first.dtype)
+        for k, picture in enumerate(reader):
+            pictures[k] = picture
+    return pictures

@@ -1,0 +1,163 @@
+"""What a video file holds, told from its packets alone: nothing is decoded here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import av
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from lucky_recorder.errors import LuckyRecorderError, VideoError
+
+# Files may come from anywhere: no playlist, no script, no address is followed, whatever the file's name says.
+_SAFE = {"protocol_whitelist": "file", "format_whitelist": "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"}
+
+# How a reformatter is told to keep to its caller's thread; before av 17 it did nothing else.
+ONE_THREAD: dict[str, Any] = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
+
+
+class VideoInfo(NamedTuple):
+    """What one video file holds.
+
+    Attributes:
+        codec: The codec's name as ``info.json`` has it: ``h264``, ``ffv1``…
+        pix_fmt: The stored pixel format, ``yuv420p`` or ``gray16le``.
+        width: Picture width in pixels.
+        height: Picture height in pixels.
+        fps: The frame rate, exact.
+        frames: How many frames there are.
+        bytes: The file's size.
+        color_range: 1 is limited (16..235), 2 is full, 0 is untagged.
+        colorspace: The YUV matrix; 6 is BT.601, 2 is untagged.
+        color_primaries: 6 is BT.601, 2 is untagged.
+        color_trc: The transfer curve; 6 is BT.601, 2 is untagged.
+        has_b_frames: 0 if frames are stored in the order they are shown.
+        keyframes: Indices of the frames that decode on their own.
+        timing_error: The largest distance, in seconds, of a frame ``k`` from ``k / fps``.
+    """
+
+    codec: str
+    pix_fmt: str
+    width: int
+    height: int
+    fps: Fraction
+    frames: int
+    bytes: int
+    color_range: int
+    colorspace: int
+    color_primaries: int
+    color_trc: int
+    has_b_frames: int
+    keyframes: tuple[int, ...]
+    timing_error: float
+
+
+class FrameIndex(NamedTuple):
+    """Where the frames are: ``pts[k]`` is the integer time of frame ``k``, in the order of showing."""
+
+    pts: tuple[int, ...]
+    keyframes: tuple[int, ...]
+
+    def keyframe_before(self, index: int) -> int:
+        """Return the last keyframe at or before frame ``index``."""
+        return self.keyframes[max(bisect_right(self.keyframes, index) - 1, 0)]
+
+
+def probe(path: Path) -> VideoInfo:
+    """Count and describe a video's frames without decoding any.
+
+    Raises:
+        VideoError: If there is no such file, it is no video that can be read, or it holds no frame.
+    """
+    container, stream = open_video(path)
+    with container:
+        return describe(path, stream, index_frames(path, container, stream))
+
+
+def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
+    """Open a file's first video stream for reading, one thread.
+
+    Raises:
+        VideoError: If there is no such file, or no video in it that can be read.
+    """
+    with naming(path):
+        container = av.open(os.path.abspath(path), "r", container_options=_SAFE)
+    if not container.streams.video:
+        container.close()
+        raise VideoError(f"{path}: holds no video stream")
+    stream = container.streams.video[0]
+    stream.thread_count = 1
+    return container, stream
+
+
+def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> FrameIndex:
+    """Read all packets once and put their times in order.
+
+    Raises:
+        VideoError: If there is no packet, no keyframe to begin at, or two frames share one time.
+    """
+    with naming(path):
+        packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.size]
+    timed = sorted((pts, is_key) for pts, is_key in packets if pts is not None)
+    pts = tuple(time for time, _ in timed)
+    keyframes = tuple(k for k, (_, is_key) in enumerate(timed) if is_key)
+    if len(set(pts)) < len(packets):
+        raise VideoError(f"{path}: {len(packets)} frames have only {len(set(pts))} times between them")
+    if not keyframes:
+        raise VideoError(f"{path}: holds no keyframe, so none of its {len(pts)} frames can be decoded")
+    return FrameIndex(pts, keyframes)
+
+
+def describe(path: Path, stream: VideoStream, index: FrameIndex) -> VideoInfo:
+    """Put into words what a stream's header and its index say."""
+    context = stream.codec_context
+    fps = _fraction(stream.average_rate) or _fraction(stream.guessed_rate)
+    if not fps or not context.pix_fmt or not stream.time_base:
+        raise VideoError(f"{path}: header with {fps or 'no'} fps and pixel format {context.pix_fmt}")
+    return VideoInfo(
+        codec=context.name,
+        pix_fmt=context.pix_fmt,
+        width=context.width,
+        height=context.height,
+        fps=fps,
+        frames=len(index.pts),
+        bytes=path.stat().st_size,
+        color_range=int(context.color_range),
+        colorspace=int(context.colorspace),
+        color_primaries=int(context.color_primaries),
+        color_trc=int(context.color_trc),
+        has_b_frames=int(context.has_b_frames),
+        keyframes=index.keyframes,
+        timing_error=_timing_error(index.pts, _fraction(stream.time_base), fps),
+    )
+
+
+@contextlib.contextmanager
+def naming(path: Path, doing: str = "") -> Iterator[None]:
+    """Turn what the codec library or the file system says into a `VideoError` that names the file."""
+    try:
+        yield
+    except LuckyRecorderError:
+        raise
+    except (av.FFmpegError, OSError, ValueError, RuntimeError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        named = VideoError(f"{path}: {doing}{reason}")
+        named.errno = getattr(error, "errno", None)
+        raise named from error
+
+
+def _fraction(rational: object) -> Fraction:
+    """Make a Fraction of whichever rational type the installed av has; 0 of none."""
+    denominator = getattr(rational, "denominator", 0)
+    return Fraction(getattr(rational, "numerator", 0), denominator) if denominator else Fraction(0)
+
+
+def _timing_error(pts: tuple[int, ...], time_base: Fraction, fps: Fraction) -> float:
+    return float(max(abs(time * time_base - k / fps) for k, time in enumerate(pts)))

@@ -1,0 +1,137 @@
+"""The one thread that draws, encodes and commits: a bounded queue, its order kept, its errors carried back."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from lucky_recorder.errors import ForkError, StateError, WorkerStalledError
+
+Job = Callable[[], None]
+
+_living: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+class Worker:
+    """Runs jobs one after another in a thread of its own.
+
+    A full queue blocks the caller: nothing is ever dropped. A job that raises stops nothing; what it raised first is
+    kept in ``error`` for the caller to find.
+
+    Attributes:
+        error: The first exception that a job raised, or None.
+    """
+
+    def __init__(self, depth: int, timeout_s: float, name: str = "lucky_recorder") -> None:
+        self.error: BaseException | None = None
+        self._jobs: queue.Queue[Job | None] = queue.Queue(depth)
+        self._timeout = timeout_s
+        self._done = 0
+        self._is_forked = False
+        self._has_stalled = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        _living.add(self)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def put(self, job: Job) -> None:
+        """Queue a job; waits while the queue is full.
+
+        Raises:
+            WorkerStalledError: If the queue stays full for ``timeout_s``.
+            ForkError: In a forked child, where the thread does not exist.
+        """
+        self._check_usable()
+        try:
+            self._jobs.put(job, timeout=self._timeout)
+        except queue.Full:
+            raise self._stalled() from None
+
+    def call(self, job: Callable[[], Any]) -> Any:
+        """Run a job after those queued before it, and return or raise what it returns or raises."""
+        result: list[Any] = []
+        raised: list[BaseException] = []
+        done = threading.Event()
+
+        def run() -> None:
+            try:
+                result.append(job())
+            except BaseException as error:  # carried to the caller, who raises it
+                raised.append(error)
+            finally:
+                done.set()
+
+        self.put(run)
+        self._wait(done)
+        if raised:
+            raise raised[0]
+        return result[0]
+
+    def flush(self) -> None:
+        """Wait until every job queued so far has run.
+
+        Raises:
+            WorkerStalledError: If a single job takes longer than ``timeout_s``.
+        """
+        done = threading.Event()
+        self.put(done.set)
+        self._wait(done)
+
+    def stop(self) -> None:
+        """Run what is queued, then end the thread. Calling it again does nothing."""
+        if self._thread.is_alive() and not self._is_forked and not self._has_stalled:
+            self.flush()
+            self._jobs.put(None)
+            self._thread.join(self._timeout)
+
+    def _wait(self, done: threading.Event) -> None:
+        """Wait for an event; gives up only when no job has finished for ``timeout_s``."""
+        seen, deadline = self._done, time.monotonic() + self._timeout
+        while not done.wait(min(0.5, self._timeout)):
+            if self._done != seen:
+                seen, deadline = self._done, time.monotonic() + self._timeout
+            elif time.monotonic() > deadline:
+                raise self._stalled()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except BaseException as error:  # a thread has no caller to raise to
+                self.error = self.error or error
+            # Let go of it now: a job holds an episode, and the next may be long in coming.
+            del job
+            self._done += 1
+
+    def _check_usable(self) -> None:
+        if self._is_forked:
+            raise ForkError(
+                f"this recorder was started in another process and does not survive a fork (this is pid {os.getpid()}); "
+                "start worker processes with 'spawn', or make the recorder in the child"
+            )
+        if self._has_stalled:
+            raise self._stalled()
+        if not self._thread.is_alive():
+            raise StateError("the recorder's worker thread has ended")
+
+    def _stalled(self) -> WorkerStalledError:
+        self._has_stalled = True
+        return WorkerStalledError(
+            f"the worker finished nothing within worker_timeout_s={self._timeout:g} s: an encoder, a driver or the disk hangs"
+        )
+
+
+def _mark_forked() -> None:
+    for worker in _living:
+        worker._is_forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_forked)
