@@ -45,18 +45,23 @@ class Lane:
         self._row = 0
         self._tick = 0
         self._pending_flags = 0
-        self._time = source.time
         self._last_time = -math.inf
         self._first_time = 0.0
+        self.attach()
+
+    def attach(self) -> None:
+        """Take over what is looked at from the source; again after it has been bound to another simulation."""
+        source = self.source
+        self._time = source.time
         self._sync = source.sync
         self._snapshot = source.snapshot
         self._moment = source.moment
-        before = [c for c in source.channels if c.phase == "before"]
-        after = [c for c in source.channels if c.phase == "after"]
-        self._channels = {"before": [c for c in before if c.view is not None], "after": [c for c in after if c.view is not None]}
-        self._reads_before = [c for c in before if c.view is None]
-        self._reads_after = [c for c in after if c.view is None]
-        self._merged = [c for c in source.channels if c.merge is not None]
+        viewed = [c for c in source.channels if c.view is not None]
+        called = [c for c in source.channels if c.view is None]
+        self._viewed = {phase: [c for c in viewed if c.phase == phase] for phase in ("before", "after")}
+        self._reads_before = [c for c in called if c.phase == "before"]
+        self._reads_after = [c for c in called if c.phase == "after"]
+        self._merged = [c for c in called if c.merge is not None]
         self._bind()
 
     def _bind(self) -> None:
@@ -65,7 +70,7 @@ class Lane:
         self._copies_after: Copies = self._pairs("after")
 
     def _pairs(self, phase: str) -> Copies:
-        return [(self.buffer.blocks[c.name].open, c.view) for c in self._channels[phase]]
+        return [(self.buffer.blocks[c.name].open, c.view) for c in self._viewed[phase]]
 
     @property
     def ticks(self) -> int:
@@ -173,7 +178,7 @@ class Lane:
         )
 
     def _check_finite(self, phase: str) -> None:
-        for channel in self._channels[phase]:
+        for channel in self._viewed[phase]:
             if not np.isfinite(channel.view).all():  # type: ignore[arg-type]
                 raise CaptureError(f"{channel.name} holds NaN or infinity at tick {self._tick} of the episode: {channel.view}")
 

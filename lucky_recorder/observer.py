@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from lucky_recorder.recording import Counts
     from lucky_recorder.schema import Schema
     from lucky_recorder.sinks import Sink
+
+
+logger = logging.getLogger("lucky_recorder")
 
 
 class State(enum.Enum):
@@ -243,6 +247,19 @@ class Observer:
             self._lane.mark_reset()
             self._is_reset_due = False
 
+    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Look at another model and data from here on, if these are others: some environments replace theirs.
+
+        Raises:
+            SettingsError: If their rows would have another layout.
+        """
+        if self._source is None or self._recording is None:
+            return
+        if self._source.rebind(model, data):
+            self._recording.replace_model()
+        if self._lane is not None:
+            self._lane.attach()
+
     def tick(self, new_policy_step: bool = True) -> None:
         """Record this tick: the state as it is now with the commands as they are now, before physics moves on.
 
@@ -315,7 +332,7 @@ class Observer:
             StateError: If no episode is open.
         """
         self._require("end_current_episode", State.IN_EPISODE)
-        self.end_with(Outcome(verdict(success), reward=_reward(reward)))
+        self.end_with(Outcome(verdict(success), reward=checked_reward(reward)))
 
     def end_current_episode_begin_next(self, success: bool, reward: float | None = None) -> None:
         """End the open episode with a verdict and begin the next, unless the session ends with it.
@@ -324,7 +341,7 @@ class Observer:
             StateError: If no episode is open.
         """
         self._require("end_current_episode_begin_next", State.IN_EPISODE)
-        self.end_with(Outcome(verdict(success), reward=_reward(reward)))
+        self.end_with(Outcome(verdict(success), reward=checked_reward(reward)))
         if self._state is State.BETWEEN_EPISODES:
             self.begin_episode()
 
@@ -336,7 +353,7 @@ class Observer:
         self._kept += recording.end(outcome)
         if self._kept == self.settings.total_episodes:
             self._close(f"the session ended by itself after total_episodes={self._kept}")
-            warnings.warn(f"total_episodes={self._kept} reached: {self._path} is complete", EndOfSession, stacklevel=3)
+            logger.warning("total_episodes=%d reached: %s is complete", self._kept, self._path)
 
     def mark_reset(self, robot: str | None = None) -> None:
         """Flag the next row as the first after a reset; within an episode, time may run backwards before it.
@@ -378,10 +395,6 @@ class Observer:
         raise StateError("an Observer holds a thread and open files and cannot be pickled; make one in each process")
 
 
-class EndOfSession(UserWarning):
-    """Said once when a session ends by itself because it is complete."""
-
-
 def verdict(success: object) -> bool:
     """Return a verdict as a bool; anything but a truth value is a mistake.
 
@@ -393,7 +406,12 @@ def verdict(success: object) -> bool:
     return bool(success)
 
 
-def _reward(reward: float | None) -> float | None:
+def checked_reward(reward: float | None) -> float | None:
+    """Return a verdict's number, or None.
+
+    Raises:
+        SettingsError: If it is not from 0 to 1.
+    """
     if reward is not None and not 0.0 <= float(reward) <= 1.0:
         raise SettingsError.of("reward", reward, "give a number from 0 to 1")
     return reward if reward is None else float(reward)

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import math
 import numbers
+import operator
 import os
 import re
 import sys
@@ -72,12 +73,20 @@ def whole(low: int, high: int = 2**31 - 1) -> Validator:
     """Accept a whole number from ``low`` to ``high``."""
 
     def check(field: str, value: Any) -> int:
-        is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not is_whole or not low <= int(value) <= high:
+        number = _index(value)
+        if number is None or not low <= number <= high:
             raise SettingsError.of(field, value, f"give a whole number from {low} to {high}")
-        return int(value)
+        return number
 
     return check
+
+
+def _index(value: Any) -> int | None:
+    """Return a whole number as an int; None for what is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def positive(field: str, value: Any) -> float:
@@ -102,7 +111,7 @@ def _real(value: Any) -> float:
         return math.nan
     try:
         return float(value)
-    except OverflowError:
+    except (OverflowError, TypeError):  # numpy counts its timedelta64 among the numbers, though it becomes none
         return math.nan
 
 

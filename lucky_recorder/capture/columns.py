@@ -68,6 +68,7 @@ class Mode:
 
 
 def _robot_arm(scene: Scene) -> list[Column]:
+    _ = scene.model
     robot = scene.robots[0]
     if not robot.actuators or not robot.driven:
         what = "no actuator" if not robot.actuators else "no actuated joint"

@@ -16,12 +16,13 @@ class Moment:
         obs: The observation the action is chosen on.
         action: What was given to ``env.step``; known after the step.
         reward: What the step returned.
+        terminated: Whether the environment ended the episode.
         done: ``terminated or truncated``.
         success: Whether the step's info says success.
         info: The step's info.
     """
 
-    __slots__ = ("action", "data", "done", "env", "info", "model", "obs", "reward", "robot", "success")
+    __slots__ = ("action", "data", "done", "env", "info", "model", "obs", "reward", "robot", "success", "terminated")
 
     def __init__(self, model: Any = None, data: Any = None, env: Any = None) -> None:
         self.model = model
@@ -31,6 +32,7 @@ class Moment:
         self.obs: Any = None
         self.action: Any = None
         self.reward = 0.0
+        self.terminated = False
         self.done = False
         self.success = False
         self.info: dict[str, Any] = {}

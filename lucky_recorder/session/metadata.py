@@ -77,7 +77,8 @@ def write_episodes(path: Path, schema: Schema, episodes: Sequence[Mapping[str, A
     """Append a file under ``meta/episodes``; every file has the same, typed schema."""
     place = layout.place_of(path)
     numbered = [
-        {**e, "meta/episodes/chunk_index": place.chunk_index, "meta/episodes/file_index": place.file_index} for e in episodes
+        {**e, "meta/episodes/chunk_index": place.chunk_index, "meta/episodes/file_index": place.file_index}
+        for e in episodes
     ]
     _write_parquet(path, pa.Table.from_pylist(numbered, schema=episodes_schema(schema)))
 
@@ -97,7 +98,8 @@ def write_tasks(path: Path, tasks: Sequence[str]) -> None:
         "creator": {"library": "pyarrow", "version": pa.__version__},
         "pandas_version": "2.0.0",
     }
-    schema = pa.schema([("task_index", pa.int64()), (index, pa.string())], metadata={b"pandas": json.dumps(note).encode()})
+    columns = [("task_index", pa.int64()), (index, pa.string())]
+    schema = pa.schema(columns, metadata={b"pandas": json.dumps(note).encode()})
     table = pa.table({"task_index": list(range(len(described))), index: described}, schema=schema)
     _write_parquet(path, table)
 
@@ -109,7 +111,7 @@ def _pandas_column(name: str | None, field: str, kind: str, numpy_type: str) -> 
 def _write_parquet(path: Path, table: pa.Table) -> None:
     stage(
         path,
-        lambda temporary: pq.write_table(table, temporary, compression="zstd"),
+        lambda temporary: pq.write_table(table, temporary, compression="zstd", write_page_checksum=True),
         lambda temporary: rows.verify(temporary, table.num_rows),
     ).commit()
 

@@ -189,7 +189,7 @@ class Session:
     def _camera(self, key: str, feature: dict[str, Any]) -> CameraStream:
         details, shape = feature.get("info"), feature.get("shape")
         if not isinstance(details, dict) or not isinstance(shape, list) or not _is_picture(shape):
-            raise self._wrong(f"features[{key!r}]", feature, "expected shape [height, width, channels] and an info block")
+            raise self._wrong(f"features[{key!r}]", feature, "expected a picture's shape and an info block")
         rate = self._rate(f"features[{key!r}] video.fps", details.get("video.fps"))
         return CameraStream(key.removeprefix(_PREFIX), key, shape[1], shape[0], rate, str(details.get("video.codec")))
 
@@ -282,7 +282,7 @@ class Episode:
         stream = self._session._stream(camera)
         columns = f"videos/{stream.key}/chunk_index", f"videos/{stream.key}/file_index"
         if self._row.get(columns[0]) is None:
-            raise VideoError(f"{self._session.path}: episode {self.index} has no video of {stream.name}: none was written")
+            raise VideoError(f"{self._session.path}: episode {self.index} has no video of {stream.name}: it failed")
         chunk, file = (self._count(c) for c in columns)
         name = self._expand("video_path", video_key=stream.key, chunk_index=chunk, file_index=file)
         return self._session._folder.file(name.removesuffix(".mp4") + ".mkv" if stream.codec == "ffv1" else name)

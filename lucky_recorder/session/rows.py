@@ -61,7 +61,8 @@ def write(path: Path, tables: Sequence[pa.Table], episodes: Sequence[Mapping[str
     schema = tables[0].schema.with_metadata({FOOTER_KEY: footer})
     floats = [f.name for f in schema if not pa.types.is_integer(f.type)]
     counted = [f.name for f in schema if f.name not in floats]
-    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=counted) as writer:
+    options = {"compression": "zstd", "use_dictionary": counted, "write_page_checksum": True}
+    with pq.ParquetWriter(path, schema, **options) as writer:
         for rows in tables:
             writer.write_table(rows.replace_schema_metadata(schema.metadata), row_group_size=max(1, rows.num_rows))
 

@@ -222,7 +222,6 @@ class _Picture:
             **ONE_THREAD,
         )
         frame.pts = index
-        frame.duration = 1
         frame.time_base = time_base
         return frame
 

@@ -95,12 +95,29 @@ class TestPixels:
             plain = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
         assert np.abs(decode_all(path).astype(int) - plain).max() <= 1
 
-    def test_belong_to_the_caller(self, reader, numbered):
-        first = reader[0]
-        assert first.flags.c_contiguous
-        first[:] = 255
-        assert numbered.read(reader[1]) == 1
-        assert numbered.read(reader[0]) == 0
+    def test_belong_to_the_caller(self, numbered, record):
+        with FrameReader(record([numbered.paint(k, 100) for k in range(3)])) as reader:
+            first = reader[0]
+            assert first.flags.c_contiguous
+            assert first.flags.writeable
+            first[:] = 255
+            assert [numbered.read(reader[k]) for k in (1, 0, 2)] == [1, 0, 2]
+
+    def test_belong_to_the_caller_without_conversion_too(self, numbered, tmp_path):
+        with av.open(str(tmp_path / "grey.mp4"), "w") as container:
+            stream = container.add_stream(
+                "libx265", rate=50, options={"tune": "zerolatency", "x265-params": "log-level=0"}
+            )
+            stream.width, stream.height, stream.pix_fmt = 128, 48, "gray"
+            picture = av.VideoFrame.from_ndarray(numbered.paint(85, 128)[..., 0].copy(), format="gray")
+            for k in range(3):
+                picture.pts = k
+                container.mux(stream.encode(picture))
+            container.mux(stream.encode(None))
+        with FrameReader(tmp_path / "grey.mp4", pixel_format="gray") as reader:
+            first = reader[0].copy()
+            reader[0][:] = 255 - first
+            np.testing.assert_allclose(reader[2], first, atol=12)
 
     def test_sixteen_bit_grey_is_exact(self, record_grey):
         ramp = np.arange(65536, dtype=np.uint16).reshape(256, 256)

@@ -190,11 +190,22 @@ class TestFile:
         assert b"crf=20.0" in record([noise()] * 2).read_bytes()
 
     @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads in /proc")
-    def test_encoding_starts_no_thread(self, encoder):
+    def test_neither_encoding_nor_decoding_starts_a_thread(self, tmp_path):
         before = os.listdir("/proc/self/task")
-        for k in range(12):
-            encoder.write(noise(seed=k))
+        encoder = VideoEncoder(tmp_path / "video.mp4.tmp", width=640, height=480, fps=Fraction(50))
+        for k in range(3):
+            encoder.write(noise(640, 480, k))
         assert os.listdir("/proc/self/task") == before
+        with FrameReader(encoder.close().path) as reader:
+            assert reader[2].shape == (480, 640, 3)
+            assert os.listdir("/proc/self/task") == before
+
+    def test_is_synced_to_the_disk_when_closed(self, encoder, monkeypatch):
+        synced = []
+        monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
+        encoder.write(noise())
+        finished = encoder.close()
+        assert [(s.st_ino, s.st_size) for s in synced] == [(finished.path.stat().st_ino, finished.bytes)]
 
     def test_a_killed_process_leaves_whole_gops(self, tmp_path, numbered):
         path = tmp_path / "video.mp4.tmp"

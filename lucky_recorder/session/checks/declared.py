@@ -1,4 +1,4 @@
-"""What ``info.json`` declares, as far as it can be believed: what is no such thing is left out, and faulted elsewhere."""
+"""What ``info.json`` declares, as far as it can be believed: the rest is left out here, and faulted elsewhere."""
 
 from __future__ import annotations
 

@@ -145,13 +145,13 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
         if file in evidence.unreadable:
             continue
         if not isinstance(footer, list) or not all(isinstance(e, dict) for e in footer):
-            yield Fault(file, None, f"the footer's lucky_recorder.episodes is {brief(footer)}, expected a list of episodes")
+            yield Fault(file, None, f"the footer's list of episodes is {brief(footer)}")
             continue
         said = {_key(e.get("episode_index")): e for e in footer}
         for episode in episodes:
             listed = {k: v for k, v in episode.values.items() if v is not None and not k.startswith(_FOLDER)}
-            if said.get(_key(episode.index)) != listed:
-                yield Fault(file, episode.index, f"the footer does not say of it what {episode.source} says")
+            if said.get(_key(episode.number)) != listed:
+                yield Fault(file, episode.number, f"the footer does not say of it what {episode.source} says")
 
 
 def _key(index: object) -> str:

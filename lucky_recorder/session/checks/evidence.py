@@ -43,7 +43,7 @@ class Listed(NamedTuple):
 
     Attributes:
         source: The file that lists it.
-        index: Its number.
+        number: Its ``episode_index``.
         length: Its rows.
         first: The ``index`` of its first row.
         data: The place of its data file.
@@ -51,7 +51,7 @@ class Listed(NamedTuple):
     """
 
     source: str
-    index: int
+    number: int
     length: int
     first: int
     data: Place
@@ -131,8 +131,8 @@ class Evidence:
         found: dict[int, Listed] = {}
         for source, row in self.rows:
             if all(is_whole(row.get(c)) for c in _COUNTS) and all(is_whole(row.get(c), 0, 999) for c in _PLACE):
-                index, length, first, _ = (row[c] for c in _COUNTS)
-                found.setdefault(index, Listed(source, index, length, first, Place(*(row[c] for c in _PLACE)), row))
+                number, length, first, _ = (row[c] for c in _COUNTS)
+                found.setdefault(number, Listed(source, number, length, first, Place(*(row[c] for c in _PLACE)), row))
         return list(found.values())
 
     @cached_property

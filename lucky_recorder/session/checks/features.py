@@ -129,7 +129,7 @@ def _check_sizes(key: str, shape: tuple[int, ...] | None, details: Mapping[str, 
 
 def _check_depth(key: str, details: Mapping[str, Any]) -> Iterator[Fault]:
     scale = details.get("depth_scale")
-    if type(scale) not in (int, float) or not 0 < scale < float("inf"):
+    if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < float("inf"):
         yield _fault(key, f"depth_scale is {brief(scale)}, expected metres per code")
     for field in ("sensor_model", "zero_means"):
         if not isinstance(details.get(field), str):

@@ -33,7 +33,7 @@ def check_data_files(evidence: Evidence) -> Iterator[Fault]:
         for episode in episodes:
             rows = _rows_of(table, episode)
             for message in (*_row_faults(rows, episode, evidence, entities), *_value_faults(rows, evidence.declared)):
-                yield Fault(file, episode.index, message)
+                yield Fault(file, episode.number, message)
 
 
 def _check_columns(file: str, table: pa.Table, declared: Declared) -> Iterator[Fault]:
@@ -48,12 +48,14 @@ def _check_columns(file: str, table: pa.Table, declared: Declared) -> Iterator[F
         start = (*declared.leading, *(VECTORS if declared.entity_column != "entity_id" else ()))
         if tuple(table.column_names[: len(start)]) != start:
             yield Fault(file, None, f"does not start with the columns {', '.join(start)}")
+    stored = {name: table[name] for name in table.column_names if table.column_names.count(name) == 1}
     for column in declared.columns.values():
-        if table.column_names.count(column.name) == 1 and (wrong := type_fault(table.schema.field(column.name).type, column)):
+        wrong = type_fault(stored[column.name].type, column) if column.name in stored else None
+        if wrong:
             yield Fault(file, None, f"column {column.name}: {wrong}")
-    for column in table.column_names:
-        if column in (*declared.leading, *VECTORS) and table.column_names.count(column) == 1 and table[column].null_count:
-            yield Fault(file, None, f"column {column}: a value is missing")
+    for name in (*declared.leading, *VECTORS):
+        if name in stored and stored[name].null_count:
+            yield Fault(file, None, f"column {name}: a value is missing")
 
 
 def _has_leading(table: pa.Table, declared: Declared) -> bool:
@@ -68,16 +70,16 @@ def _has_leading(table: pa.Table, declared: Declared) -> bool:
 
 def _check_episode_indices(file: str, episodes: list[Listed], table: pa.Table) -> Iterator[Fault]:
     found = table["episode_index"].to_numpy()
-    for index in np.setdiff1d(found, [e.index for e in episodes]):
+    for index in np.setdiff1d(found, [e.number for e in episodes]):
         yield Fault(file, None, f"holds rows of episode {index}, which meta/episodes does not list there")
     lengths = [e.length for e in episodes]
     if sum(lengths) == len(found):
-        expected = np.repeat([e.index for e in episodes], lengths)
+        expected = np.repeat([e.number for e in episodes], lengths)
         yield from (Fault(file, None, message) for message in _differ("episode_index", found, expected))
 
 
 def _rows_of(table: pa.Table, episode: Listed) -> pa.Table:
-    return table.filter(pa.array(table["episode_index"].to_numpy() == episode.index))
+    return table.filter(pa.array(table["episode_index"].to_numpy() == episode.number))
 
 
 def _row_faults(rows: pa.Table, episode: Listed, evidence: Evidence, entities: list[int]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ def check_columns(evidence: Evidence) -> Iterator[Fault]:
 def _measure(measured: list[Measured], evidence: Evidence) -> list[Measured]:
     for step in (Measured.first_pass, Measured.second_pass):
         for _, episodes, table in evidence.tables():
-            rows = _listed_rows(table, [e.index for e in episodes])
+            rows = _listed_rows(table, [e.number for e in episodes])
             for one in measured:
                 step(one, rows)
     return measured
@@ -142,7 +143,7 @@ def check_streams(evidence: Evidence) -> Iterator[Fault]:
             yield _fault(key, message)
         for name in ("min", "max", "mean", "std"):
             numbers = _array(entry.get(name), (channels, 1, 1))
-            if numbers is not None and channels == 3 and not ((0 <= numbers) & (numbers <= 1)).all():
+            if numbers is not None and channels == 3 and not ((numbers >= 0) & (numbers <= 1)).all():
                 yield _fault(key, f"{name} is {brief(entry[name])}, expected values from 0 to 1")
 
 
@@ -166,8 +167,8 @@ def _entry_faults(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[
         between = arrays.get(name)
         if between is not None and not ((low - slack <= between) & (between <= high + slack)).all():
             yield f"{name} is {brief(entry[name])}, not between min and max"
-    quantiles = [arrays[q] for q in _QUANTILES if arrays.get(q) is not None]
-    if any((a > b + slack).any() for a, b in zip(quantiles, quantiles[1:], strict=False)):  # type: ignore[operator]
+    quantiles = [array for name, array in arrays.items() if name in _QUANTILES and array is not None]
+    if any((a > b + slack).any() for a, b in pairwise(quantiles)):
         yield "its quantiles are not in order"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Evidence, Fault, data_file, video_file
+from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Evidence, Fault, video_file
 from lucky_recorder.session.layout import Place
 
 _META_FILE = re.compile(r"meta/episodes/chunk-\d{3,}/file-\d{3,}\.parquet")
@@ -29,7 +29,7 @@ def check_missing(evidence: Evidence) -> Iterator[Fault]:
         if file not in files:
             spools = sum(name.startswith(f"{file}.") for name in files)
             hint = f"; {spools} of its episodes are spooled beside it: the recording was cut short" if spools else ""
-            yield Fault(file, episodes[0].index, f"is missing{hint}")
+            yield Fault(file, episodes[0].number, f"is missing{hint}")
 
 
 def check_unreadable(evidence: Evidence) -> Iterator[Fault]:
@@ -62,7 +62,7 @@ def _is_unlisted_stream(file: str, evidence: Evidence) -> bool:
     per_chunk = evidence.declared.files_per_chunk
     if per_chunk is None:
         return False
-    indices = {episode.index for episode in evidence.episodes}
+    indices = {episode.number for episode in evidence.episodes}
     if lidar := _LIDAR.fullmatch(file):
         chunk, index = int(lidar[1]), int(lidar[2])
         return index in indices and chunk == index // per_chunk

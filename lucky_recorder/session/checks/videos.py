@@ -1,4 +1,4 @@
-"""Checks of the videos: there, whole, of the size and rate declared, and a frame for each tick (spec: Video streams)."""
+"""Checks of the videos: whole, of the size and rate declared, a frame for each tick due (spec: Video streams)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_videos(evidence: Evidence) -> Iterator[Fault]:
             if all(is_whole(number, 0, 999) for number in place):
                 file = video_file(stream.key, Place(*place), stream.suffix)  # type: ignore[arg-type]
                 for message in _video_faults(file, episode, stream, evidence):
-                    yield Fault(file, episode.index, message)
+                    yield Fault(file, episode.number, message)
 
 
 def _video_faults(file: str, episode: Listed, stream: Stream, evidence: Evidence) -> Iterator[str]:
@@ -89,7 +89,7 @@ def frame_faults(video: VideoInfo, suffix: str) -> Iterator[str]:
 
 
 def check_videos_alone(evidence: Evidence) -> Iterator[Fault]:
-    """Check the videos of a session that was recorded without rows: in their places, whole, and alike in each stream."""
+    """Check the videos of a session that was recorded without rows: in place, whole, and alike in a stream."""
     likeness: dict[str, VideoInfo] = {}
     for file in evidence.folder.files("videos"):
         place = _ALONE.fullmatch(file)
@@ -104,8 +104,9 @@ def check_videos_alone(evidence: Evidence) -> Iterator[Fault]:
         yield from (Fault(file, None, message) for message in frame_faults(video, place["suffix"]))
         first = likeness.setdefault(place["key"], video)
         for what in ("width", "height", "codec", "pix_fmt", "fps"):
-            if getattr(video, what) != getattr(first, what):
-                yield Fault(file, None, f"{what} is {getattr(video, what)}, its stream began with {getattr(first, what)}")
+            found, expected = getattr(video, what), getattr(first, what)
+            if found != expected:
+                yield Fault(file, None, f"{what} is {found}, its stream began with {expected}")
 
 
 def frames_due(ticks: int, hz: Fraction, rate: Fraction) -> tuple[int, int]:

@@ -1,0 +1,320 @@
+"""RecordSession: turns the calls of a Gymnasium environment into the observer's events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, SupportsFloat
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from lucky_recorder.capture import resolve
+from lucky_recorder.capture.source import Source, open_source
+from lucky_recorder.episode import Outcome
+from lucky_recorder.errors import StateError
+from lucky_recorder.observer import Observer, checked_reward, verdict
+from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.success import SuccessSignal
+from lucky_recorder.validators import load_callable
+
+if TYPE_CHECKING:
+    from lucky_recorder.capture.moment import Moment
+    from lucky_recorder.lane import Lane
+
+KEEP_EPISODE = "keep_episode"
+
+
+class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Records what a Gymnasium environment does into a session.
+
+    Row k is the state before step k, with the command applied during step k. The environment is only read: its run is
+    the same, bit for bit, with the recorder and without it. The constructor opens nothing; the first ``reset`` does.
+
+    An episode freezes when the environment says ``terminated`` or ``truncated``; its verdict falls at the next
+    ``reset``, at ``close``, or at `end_episode`.
+
+    Args:
+        env: The environment.
+        settings: What to record: `RecorderSettings`, a mapping, or the path of a TOML file.
+        **fields: Settings by keyword, on top of ``settings``.
+
+    Raises:
+        SettingsError: If the settings cannot be recorded.
+
+    Example:
+        ```python
+        env = lr.RecordSession(gym.make("LuckyRecorder/PickCube-v0"), cameras=[lr.Camera("front")])
+        ```
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
+        **fields: Any,
+    ) -> None:
+        settled = RecorderSettings.of(settings, **fields)
+        RecordConstructorArgs.__init__(self, settings=settled.to_dict())
+        gym.Wrapper.__init__(self, env)
+        self.settings = settled
+        self.observer = Observer(settled)
+        self._success = SuccessSignal(settled, env)
+        self._trigger = _trigger(settled)
+        self._resets_itself = _has_autoreset(env)
+        self._resets = 0
+        self._lane: Lane | None = None
+        self._moment: Moment
+        self._observation: Any = None
+        self._verdict: bool | None = None
+        self._steps_per_row = 1
+        self._has_called_columns = False
+        self._steps = 0
+        self._is_done = False
+        self._is_held = False
+        self._is_closed = False
+
+    # What the environment does.
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment; the open episode gets its verdict and the next one begins.
+
+        Args:
+            seed: As for the environment.
+            options: As for the environment; ``{"keep_episode": True}`` resets the robot inside the open episode, whose
+                next row is then flagged ``post_reset``.
+
+        Raises:
+            SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk then.
+        """
+        keeps = bool(options and options.get(KEEP_EPISODE))
+        if options and KEEP_EPISODE in options:
+            options = {key: value for key, value in options.items() if key != KEEP_EPISODE} or None
+        if not keeps:
+            self._end_by_itself()
+        self._observation, info = result = self.env.reset(seed=seed, options=options)
+        del info
+        if keeps and self._lane is not None:
+            self._rebind()
+            self.observer.mark_reset()
+        else:
+            self._begin(is_seeded=seed is not None)
+        return result
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step the environment and record the step.
+
+        Raises:
+            CaptureError: If the step cannot be recorded; its episode is ended as failed, the session stays open.
+            StreamError: If a stream has failed; the session is closed then.
+        """
+        lane = self._lane
+        if lane is None:
+            return self._unrecorded_step(action)
+        has_row = self._steps % self._steps_per_row == 0
+        self._moment.obs = self._observation
+        if has_row and not self._look():
+            return self._unrecorded_step(action)
+        try:
+            result = self.env.step(action)
+        except BaseException as error:
+            self._lane = None
+            self.observer.fail(error)
+            raise
+        self._see(action, result)
+        if has_row:
+            self._settle()
+        else:
+            lane.join()
+        self._steps += 1
+        self._is_held = False
+        if result[2] or result[3]:
+            self._freeze()
+        return result
+
+    def close(self) -> None:
+        """Give the open episode its verdict, close the session, then the environment. Calling it again does nothing.
+
+        An episode that was not done is ended as failed.
+
+        Raises:
+            LuckyRecorderError: The first thing that failed in the session; the environment is closed all the same.
+        """
+        self._lane = None
+        try:
+            if self._is_done:
+                self._end_by_itself()
+        finally:
+            try:
+                if self.observer.is_recording:
+                    self.observer.stop_recording()
+            finally:
+                if not self._is_closed:
+                    self._is_closed = True
+                    self.env.close()
+
+    def __enter__(self) -> RecordSession:
+        """Return the wrapper itself."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close the session and the environment."""
+        self.close()
+
+    # What the user says.
+
+    def end_episode(self, success: bool | None = None, reward: float | None = None) -> None:
+        """End the open episode now, and say its verdict; what follows is not recorded until ``reset``.
+
+        Args:
+            success: Whether it succeeded; None: as the ``success`` setting says.
+            reward: The verdict as a number from 0 to 1.
+
+        Raises:
+            StateError: If no episode is open.
+        """
+        if self.observer.lane is None:
+            raise StateError("end_episode() needs an open episode, and there is none; call reset() first")
+        said = None if success is None else verdict(success)
+        self._end(said, checked_reward(reward))
+
+    def set_task(self, index: int) -> None:
+        """Set the task of the rows from here on, also in later episodes.
+
+        Raises:
+            SettingsError: If no task of that index is registered.
+        """
+        self.observer.set_current_task_index(index)
+
+    def hold(self) -> None:
+        """Say that the next step holds the policy's last action: its row has no ``new_policy_step``."""
+        self._is_held = True
+
+    @property
+    def session_path(self) -> Path | None:
+        """The session's folder; None before the first ``reset``."""
+        return self.observer.session_path
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a session is open."""
+        return self.observer.is_recording
+
+    # One step.
+
+    def _look(self) -> bool:
+        """Look before the step; False, and no more rows until ``reset``, where the episode has reached its longest."""
+        try:
+            is_row = self.observer.look()
+        except BaseException:
+            self._lane = None
+            raise
+        if not is_row:
+            self._lane = None
+        return is_row
+
+    def _see(self, action: Any, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
+        """Keep what only the step knows, for columns and for the verdict."""
+        moment = self._moment
+        self._observation, reward, moment.terminated, truncated, moment.info = result
+        moment.done = bool(moment.terminated or truncated)
+        if self._has_called_columns:
+            moment.action, moment.reward = action, float(reward)
+            moment.success = self._success.of_step(moment)
+
+    def _settle(self) -> None:
+        is_new = not self._is_held and self._steps % self.settings.policy_period == 0
+        try:
+            self.observer.settle(is_new)
+        except BaseException:
+            self._lane = None
+            raise
+
+    def _unrecorded_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step without a row; where a wrapper inside resets by itself, the step after the last begins the next episode."""
+        if not (self._is_done and self._resets_itself):
+            return self.env.step(action)
+        self._end_by_itself()
+        result = self.env.step(action)
+        self._observation = result[0]
+        self._begin(is_seeded=False)
+        return result
+
+    def _freeze(self) -> None:
+        """Keep the rows as they are until the verdict; what the last step says of success is read now."""
+        self._lane = None
+        self._is_done = True
+        self._verdict = self._success.peek(self._moment) if self.observer.lane is not None else None
+
+    # One episode.
+
+    def _begin(self, is_seeded: bool) -> None:
+        """Begin an episode after a reset; the very first opens the session."""
+        number, self._resets = self._resets, self._resets + 1
+        self._steps, self._is_done, self._is_held, self._verdict = 0, False, False, None
+        has_ended = self.observer.source is not None and not self.observer.is_recording
+        if has_ended or not self._trigger(number):
+            return
+        if self.observer.is_recording:
+            self._rebind()
+            self.observer.begin_episode(is_seeded)
+        else:
+            self.observer.start_on(self._open_source(), is_seeded)
+        self.observer.mark_reset()
+        self._attach()
+
+    def _attach(self) -> None:
+        source = self.observer.source
+        assert source is not None
+        self._lane = self.observer.lane
+        self._moment = source.moment
+        self._moment.info, self._moment.terminated = {}, False
+        self._steps_per_row = source.clocks.steps_per_row
+        self._has_called_columns = any(c.view is None for c in source.channels)
+
+    def _open_source(self) -> Source:
+        found = resolve.find_simulation(self.env)
+        model, data = found or (None, None)
+        control = resolve.control_rate(self.env) or (None if found else resolve.frame_rate(self.env))
+        render = self.env.render if self.env.render_mode == "rgb_array" else None
+        return open_source(self.settings, model, data, self.env.unwrapped, render, control)
+
+    def _rebind(self) -> None:
+        """Find the simulation again: some environments make a new one at every reset."""
+        found = resolve.find_simulation(self.env)
+        if found is not None:
+            self.observer.rebind(*found)
+
+    def _end_by_itself(self) -> None:
+        """End the open episode, if there is one, with the verdict of its last step."""
+        if self.observer.lane is not None:
+            self._end(None, None)
+
+    def _end(self, said: bool | None, reward: float | None) -> None:
+        """End the open episode with the verdict that was said, or else with its last step's."""
+        self._lane, self._is_done = None, False
+        has_rows = self.observer.lane is not None and self.observer.lane.ticks > 0
+        try:
+            if said is None and has_rows:
+                said = self._verdict if self._verdict is not None else self._success.verdict(self._moment)
+        finally:
+            self.observer.end_with(Outcome(bool(said), reward=reward))
+
+
+def _trigger(settings: RecorderSettings) -> Callable[[int], bool]:
+    """Return which episodes are recorded, by their number from 0."""
+    trigger = settings.episode_trigger
+    if trigger is None:
+        return lambda number: True
+    if isinstance(trigger, str):
+        trigger = load_callable("episode_trigger", trigger)
+    return trigger
+
+
+def _has_autoreset(env: Any) -> bool:
+    """Tell whether a wrapper inside resets by itself, on the step after an episode's last."""
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, gym.wrappers.Autoreset):
+            return True
+        env = env.env
+    return False

@@ -1,0 +1,39 @@
+"""A small session to read, and copies of it to break."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.building import Recording, small_session
+
+from lucky_recorder.session.check import Fault, check_session
+
+
+@pytest.fixture(scope="session")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A session that is never changed."""
+    return small_session(tmp_path_factory.mktemp("good") / "session_2026-10-08_14-30-05")
+
+
+@pytest.fixture
+def copy(good: Recording, tmp_path: Path) -> Path:
+    """A copy of the good session, to be broken."""
+    return Path(shutil.copytree(good.root, tmp_path / good.root.name))
+
+
+@pytest.fixture
+def edit(copy: Path) -> Callable[[str, Callable[[Any], None]], list[Fault]]:
+    """Change a JSON file of the copy, and check it."""
+
+    def edit(file: str, change: Callable[[Any], None]) -> list[Fault]:
+        content = json.loads((copy / file).read_text())
+        change(content)
+        (copy / file).write_text(json.dumps(content))
+        return check_session(copy)
+
+    return edit
