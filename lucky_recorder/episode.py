@@ -79,6 +79,12 @@ class EpisodeBuffer:
         """Set the task of the ticks from here on."""
         self.tasks.append((self.ticks, index))
 
+    def trim(self, ticks: int) -> None:
+        """Forget every tick from ``ticks`` on."""
+        del self.flags[ticks:]
+        for missing in self.missing.values():
+            del missing[ticks:]
+
     def finish(self, columns: Sequence[Column], schema: Schema, entities: Sequence[int]) -> FinishedRows:
         """Derive every column from the raw values: one row per robot per tick."""
         ticks, robots = self.ticks, len(entities)
@@ -95,7 +101,7 @@ class EpisodeBuffer:
             name = column.channel.name
             values[column.field.name] = column.derive(self.blocks[name].rows(ticks), robots, self.commands)
             if name in self.missing:
-                missing[column.field.name] = np.repeat(np.frombuffer(bytes(self.missing[name]), np.bool_), robots)
+                missing[column.field.name] = np.repeat(np.frombuffer(bytes(self.missing[name][:ticks]), np.bool_), robots)
         return FinishedRows(ticks, values, missing)
 
     def _task_of_ticks(self) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -70,3 +71,8 @@ def _unset_handler() -> None:
     if signal.getsignal(signal.SIGTERM) is _on_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _has_handler = False
+
+
+if hasattr(os, "register_at_fork"):
+    # What was open when a process forked is its parent's to close.
+    os.register_at_fork(after_in_child=_open.clear)

@@ -34,12 +34,14 @@ class Lane:
         source: What is looked at.
         buffer: The episode in flight.
         pictures: What the cameras saw at the half tick that is open.
+        last_shown: The last tick whose pictures were handed over, or -1.
     """
 
-    def __init__(self, source: Source, task: int, show: Callable[[list[Picture]], None]) -> None:
+    def __init__(self, source: Source, task: int, show: Callable[[int, list[Picture]], None]) -> None:
         self.source = source
         self.buffer = EpisodeBuffer(source.channels, task, source.commands())
         self.pictures: list[Picture] | None = None
+        self.last_shown = -1
         self._show = show
         self._is_open = False
         self._row = 0
@@ -127,7 +129,9 @@ class Lane:
             self._check_clock()
         if self.pictures is not None:
             pictures, self.pictures = self.pictures, None
-            self._show(pictures)
+            if pictures:
+                self.last_shown = self._tick - 1
+                self._show(self.last_shown, pictures)
 
     def join(self) -> None:
         """Add a step that has no row of its own to the row that stands for it."""

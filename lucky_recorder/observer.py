@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+import threading
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence
@@ -278,7 +279,8 @@ class Observer:
         if self._state is State.BETWEEN_EPISODES:
             self.begin_episode()
         if not self.look():
-            self._require("tick", State.BETWEEN_EPISODES)
+            if not self.is_recording:
+                return
             self.begin_episode()
             self.look()
         self.settle(new_policy_step)
@@ -420,6 +422,10 @@ def checked_reward(reward: float | None) -> float | None:
 def _forget(recording: Recording) -> None:
     """Close a recording whose observer is gone, or whose process ends."""
     if recording.is_closed:
+        return
+    if recording.is_in_worker:
+        # The garbage collector may run in any thread, and this one cannot wait for itself.
+        threading.Thread(target=_forget, args=(recording,)).start()
         return
     interrupts.release(id(recording))
     interrupts.warn_forgotten(recording.place)

@@ -6,6 +6,8 @@ The first half of this file runs in the caller's thread and only queues work; wh
 from __future__ import annotations
 
 import math
+import os
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from lucky_recorder.schema import Schema, Stream
 from lucky_recorder.settings import RecorderSettings
 from lucky_recorder.sinks import Prepared, Sink
 from lucky_recorder.tracks import Tracks
-from lucky_recorder.worker import Worker
+from lucky_recorder.worker import Worker, fork_error
 
 if TYPE_CHECKING:
     import mujoco
@@ -36,12 +38,14 @@ class Attempt:
         number: Counts the attempts of a recording, from 0.
         is_seeded: Whether the reset that began it was given a seed.
         tracks: Its open video files; made in the worker by the first picture.
+        last_drawn: The last tick whose pictures the worker was given, or -1.
     """
 
     def __init__(self, number: int, is_seeded: bool) -> None:
         self.number = number
         self.is_seeded = is_seeded
         self.tracks: Tracks | None = None
+        self.last_drawn = -1
 
 
 class Counts:
@@ -59,6 +63,9 @@ class Counts:
         self.discarded = 0
         self.rows = 0
         self.bytes = 0
+
+
+_living: weakref.WeakSet[Recording] = weakref.WeakSet()
 
 
 class Recording:
@@ -82,7 +89,10 @@ class Recording:
         self._dropped_rows = 0
         self._is_closed = False
         self._current: tuple[Attempt, Lane] | None = None
+        self._drawing: set[Attempt] = set()
+        self._is_forked = False
         self._worker = Worker(_queue_depth(source), settings.worker_timeout_s)
+        _living.add(self)
 
     # In the caller's thread.
 
@@ -110,8 +120,18 @@ class Recording:
 
     @property
     def is_closed(self) -> bool:
-        """Whether everything is written and the worker has ended."""
-        return self._is_closed
+        """Whether everything is written, or is another process's to write."""
+        return self._is_closed or self._is_forked
+
+    @property
+    def is_in_worker(self) -> bool:
+        """Whether this is the worker's own thread."""
+        return self._worker.is_current
+
+    def mark_forked(self) -> None:
+        """Fail at the next call: this is a forked child, where the worker does not exist."""
+        self._is_forked = True
+        self.failure = fork_error()
 
     def begin(self, is_seeded: bool, task: int) -> Lane:
         """Begin an attempt at an episode; returns the lane that fills it."""
@@ -121,7 +141,7 @@ class Recording:
             assert painter is not None
             self._worker.put(lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn"))
         attempt = Attempt(self._attempts, is_seeded)
-        lane = Lane(self._source, task, lambda pictures: self._worker.put(lambda: self._draw(attempt, pictures)))
+        lane = Lane(self._source, task, lambda tick, pictures: self._show(attempt, tick, pictures))
         self._attempts += 1
         self._current = attempt, lane
         return lane
@@ -131,6 +151,10 @@ class Recording:
         model = self._source.model_copy()
         if model is not None:
             self._worker.put(lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn"))
+
+    def _show(self, attempt: Attempt, tick: int, pictures: list[Picture]) -> None:
+        """Queue the pictures of a tick; waits while the queue is full."""
+        self._worker.put(lambda: self._draw(attempt, tick, pictures))
 
     def end(self, outcome: Outcome) -> bool:
         """Queue the end of the open attempt and return.
@@ -145,7 +169,15 @@ class Recording:
         columns, entities = self._source.columns, self._source.entity_ids
         if not lane.ticks:
             return False
-        self._worker.put(lambda: self._end(attempt, lane.buffer, outcome, columns, entities))
+        last_shown = lane.last_shown
+
+        def job() -> None:
+            if attempt.last_drawn < last_shown:
+                # An interrupt struck while the last tick's pictures were handed over: without them it is half a tick.
+                lane.buffer.trim(last_shown)
+            self._end(attempt, lane.buffer, outcome, columns, entities)
+
+        self._worker.put(job)
         return outcome.success or not self._settings.discard_and_retry_failed
 
     def flush(self) -> None:
@@ -162,12 +194,13 @@ class Recording:
         """
         if self._is_closed:
             return
+        if self._is_forked and self.failure is not None:
+            raise self.failure
         try:
             self.end(Outcome(False, "stopped"))
             self._worker.call(self._close_sinks)
         finally:
             self._worker.stop()
-        self._is_closed = True
         if self._worker.error is not None:
             self._fail(None, _ours(self._worker.error, "the recorder's worker failed"))
         if self.failure is not None:
@@ -195,12 +228,14 @@ class Recording:
         except Exception as error:  # as in a stream: a driver may raise anything
             self._fail(None, _ours(error, what))
 
-    def _draw(self, attempt: Attempt, pictures: list[Picture]) -> None:
+    def _draw(self, attempt: Attempt, tick: int, pictures: list[Picture]) -> None:
         if self.failure is not None and attempt is not self._failed:
             release(pictures)
             return
         if attempt.tracks is None:
             attempt.tracks = self._make_tracks(attempt)
+            self._drawing.add(attempt)
+        attempt.last_drawn = tick
         attempt.tracks.write(pictures)
         if attempt.tracks.error is not None:
             self._fail(attempt, attempt.tracks.error)
@@ -218,6 +253,7 @@ class Recording:
     def _end(
         self, attempt: Attempt, buffer: EpisodeBuffer, outcome: Outcome, columns: Sequence[Any], entities: Sequence[int]
     ) -> None:
+        self._drawing.discard(attempt)
         if self.failure is not None and attempt is not self._failed:
             self._drop(attempt, buffer.ticks * len(entities))
             return
@@ -311,13 +347,16 @@ class Recording:
             attempt.tracks.abort()
 
     def _close_sinks(self) -> None:
+        for attempt in self._drawing:
+            self._abort(attempt)
         for sink in self._sinks:
             try:
                 sink.close()
-            except LuckyRecorderError as error:
-                self.failure = self.failure or error
+            except Exception as error:  # the other formats and the GL context must be closed all the same
+                self._fail(None, _ours(error, f"{sink.root} could not be completed"))
         if self._source.painter is not None:
             self._source.painter.close()
+        self._is_closed = True
 
 
 def _ours(error: BaseException, what: str) -> LuckyRecorderError:
@@ -333,3 +372,12 @@ def _queue_depth(source: Source) -> int:
     """Bound what is in flight: at most 16 scenes, or 4 frames of pixels per camera."""
     cameras = max(1, len(source.schema.streams))
     return max(1, _MOST_SCENES // cameras) if source.needs_gl else _MOST_FRAMES
+
+
+def _mark_forked() -> None:
+    for recording in _living:
+        recording.mark_forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_forked)

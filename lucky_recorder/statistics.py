@@ -32,6 +32,7 @@ class ColumnStatistics:
         low: Minimum per element, float64, shape ``(size,)``.
         high: Maximum per element.
         mean: Mean per element.
+        rest: What rounding left out of the mean, per element: without it, many merges far from zero lose the spread.
         squares: Sum of squared distances from the mean, per element.
         quantiles: Quantiles per element, shape ``(5, size)``.
     """
@@ -40,6 +41,7 @@ class ColumnStatistics:
     low: Floats
     high: Floats
     mean: Floats
+    rest: Floats
     squares: Floats
     quantiles: Floats
 
@@ -51,22 +53,22 @@ class ColumnStatistics:
         if not len(values):
             return cls._nothing(values.shape[1])
         mean = values.mean(axis=0)
-        # The mean of the residuals takes out what rounding left in the first mean.
         residuals = values - mean
-        correction = residuals.mean(axis=0)
+        rest = residuals.mean(axis=0)
         return cls(
             count=len(values),
             low=values.min(axis=0),
             high=values.max(axis=0),
-            mean=mean + correction,
-            squares=((residuals - correction) ** 2).sum(axis=0),
+            mean=mean,
+            rest=rest,
+            squares=((residuals - rest) ** 2).sum(axis=0),
             quantiles=np.quantile(values, list(QUANTILES.values()), axis=0),
         )
 
     @classmethod
     def _nothing(cls, size: int) -> ColumnStatistics:
         zeros = np.zeros(size)
-        return cls(0, zeros, zeros, zeros, zeros, np.zeros((len(QUANTILES), size)))
+        return cls(0, zeros, zeros, zeros, zeros, zeros, np.zeros((len(QUANTILES), size)))
 
     def merge(self, other: ColumnStatistics) -> ColumnStatistics:
         """Return the statistics of both sets of rows together."""
@@ -74,12 +76,15 @@ class ColumnStatistics:
             return self if self.count else other
         count = self.count + other.count
         share = other.count / count
-        delta = other.mean - self.mean
+        delta = (other.mean - self.mean) + (other.rest - self.rest)
+        shift = self.rest + delta * share
+        mean = self.mean + shift
         return ColumnStatistics(
             count=count,
             low=np.minimum(self.low, other.low),
             high=np.maximum(self.high, other.high),
-            mean=self.mean + delta * share,
+            mean=mean,
+            rest=shift - (mean - self.mean),
             squares=self.squares + other.squares + delta**2 * self.count * share,
             quantiles=self.quantiles + (other.quantiles - self.quantiles) * share,
         )
@@ -87,7 +92,7 @@ class ColumnStatistics:
     def to_json(self) -> dict[str, list[float] | list[int]]:
         """Return the entry of ``stats.json``: one value per element, ``count`` a one-element list."""
         std = np.sqrt(self.squares / max(self.count, 1))
-        entry = {"min": self.low, "max": self.high, "mean": self.mean, "std": std}
+        entry = {"min": self.low, "max": self.high, "mean": self.mean + self.rest, "std": std}
         entry |= dict(zip(QUANTILES, self.quantiles, strict=True))
         return {name: values.tolist() for name, values in entry.items()} | {"count": [self.count]}
 

@@ -37,6 +37,11 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         _living.add(self)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the worker's own thread."""
+        return threading.current_thread() is self._thread
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
@@ -112,10 +117,7 @@ class Worker:
 
     def _check_usable(self) -> None:
         if self._is_forked:
-            raise ForkError(
-                f"this recorder was started in another process and does not survive a fork (this is pid {os.getpid()}); "
-                "start worker processes with 'spawn', or make the recorder in the child"
-            )
+            raise fork_error()
         if self._has_stalled:
             raise self._stalled()
         if not self._thread.is_alive():
@@ -124,8 +126,17 @@ class Worker:
     def _stalled(self) -> WorkerStalledError:
         self._has_stalled = True
         return WorkerStalledError(
-            f"the worker finished nothing within worker_timeout_s={self._timeout:g} s: an encoder, a driver or the disk hangs"
+            f"the worker finished nothing within worker_timeout_s={self._timeout:g} s: "
+            "an encoder, a driver or the disk hangs"
         )
+
+
+def fork_error() -> ForkError:
+    """Return the error of a recorder that is used in a forked child."""
+    return ForkError(
+        f"this recorder was started in another process and does not survive a fork (this is pid {os.getpid()}); "
+        "start worker processes with 'spawn', or make the recorder in the child"
+    )
 
 
 def _mark_forked() -> None:

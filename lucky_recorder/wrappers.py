@@ -153,14 +153,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                     self._is_closed = True
                     self.env.close()
 
-    def __enter__(self) -> RecordSession:
-        """Return the wrapper itself."""
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Close the session and the environment."""
-        self.close()
-
     # What the user says.
 
     def end_episode(self, success: bool | None = None, reward: float | None = None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as declared
 from typing import Any, Literal
 
 import numpy as np
@@ -36,8 +37,8 @@ class Channel:
     phase: Phase
     shape: tuple[int, ...]
     dtype: str
-    view: NDArray[Any] | None = field(default=None, compare=False)
-    read: Callable[[Moment], Any] | None = field(default=None, compare=False)
+    view: NDArray[Any] | None = declared(default=None, compare=False)
+    read: Callable[[Moment], Any] | None = declared(default=None, compare=False)
     nullable: bool = False
     merge: Literal["sum", "or"] | None = None
 
@@ -56,7 +57,7 @@ class Column:
 
     field: Field
     channel: Channel
-    select: NDArray[np.intp] | None = field(default=None, compare=False)
+    select: NDArray[np.intp] | None = declared(default=None, compare=False)
     is_command: bool = False
     per_robot: bool = False
 

@@ -98,7 +98,7 @@ def _make(backend: str) -> Context:
     if backend == "egl":
         from mujoco.egl import GLContext
     else:
-        from mujoco.osmesa import GLContext  # type: ignore[assignment]
+        from mujoco.osmesa import GLContext
     context = GLContext(64, 64)
     context.make_current()
     from OpenGL import GL

@@ -83,8 +83,9 @@ def control_rate(env: Any) -> Fraction | None:
             if _is_number(seconds):
                 return clock.rate_of_step(float(seconds))
         for name in ("control_freq", "control_frequency"):
-            if _is_number(_get(place, name)):
-                return clock.rate(float(_get(place, name)), name)
+            frequency = _get(place, name)
+            if _is_number(frequency):
+                return clock.rate(float(frequency), name)
     return None
 
 

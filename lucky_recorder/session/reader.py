@@ -199,6 +199,14 @@ class Session:
         names = self._folder.files(f"videos/{key}") if "/" not in key and ".." not in key else []
         return [self._folder.file(name) for name in names if name.endswith((".mp4", ".mkv"))]
 
+    def video_keys(self) -> list[str]:
+        """List the folders under ``videos/`` that hold files; of a video only session, its streams."""
+        return sorted({name.split("/")[1] for name in self._folder.files("videos") if name.count("/") > 1})
+
+    def bytes_on_disk(self) -> int:
+        """Add up the sizes of all files in the folder; links do not count."""
+        return sum((self.path / name).lstat().st_size for name in self._folder.files())
+
     def _stream(self, camera: str) -> CameraStream:
         name = camera.removeprefix(_PREFIX)
         if name not in self.cameras:
