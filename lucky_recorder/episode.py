@@ -47,7 +47,8 @@ class Block:
 
     def rows(self, count: int) -> NDArray[Any]:
         """Return the first ``count`` rows as one array."""
-        return np.concatenate([*self._full, self.open])[:count]
+        used = max(0, count - BLOCK_ROWS * len(self._full))
+        return np.concatenate([*self._full, self.open[:used]])[:count]
 
 
 class EpisodeBuffer:
@@ -101,7 +102,8 @@ class EpisodeBuffer:
             name = column.channel.name
             values[column.field.name] = column.derive(self.blocks[name].rows(ticks), robots, self.commands)
             if name in self.missing:
-                missing[column.field.name] = np.repeat(np.frombuffer(bytes(self.missing[name][:ticks]), np.bool_), robots)
+                absent = np.frombuffer(bytes(self.missing[name][:ticks]), np.bool_)
+                missing[column.field.name] = np.repeat(absent, robots)
         return FinishedRows(ticks, values, missing)
 
     def _task_of_ticks(self) -> NDArray[np.int64]:

@@ -83,7 +83,7 @@ def control_rate(env: Any) -> Fraction | None:
             if _is_number(seconds):
                 return clock.rate_of_step(float(seconds))
         for name in ("control_freq", "control_frequency"):
-            frequency = _get(place, name)
+            frequency: Any = _get(place, name)
             if _is_number(frequency):
                 return clock.rate(float(frequency), name)
     return None
@@ -91,7 +91,7 @@ def control_rate(env: Any) -> Fraction | None:
 
 def frame_rate(env: Any) -> Fraction | None:
     """Return ``metadata["render_fps"]``: the rate of an environment that has no other clock."""
-    fps = (_get(env, "metadata") or {}).get("render_fps")
+    fps: Any = (_get(env, "metadata") or {}).get("render_fps")
     return clock.rate(float(fps), "render_fps") if _is_number(fps) else None
 
 

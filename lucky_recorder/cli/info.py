@@ -46,12 +46,13 @@ def _overview(session: Session) -> Table:
 def _totals(session: Session) -> dict[str, object]:
     episodes = list(session)
     succeeded = sum(e.success for e in episodes)
+    share = f" ({succeeded / len(episodes):.0%})" if episodes else ""
     seconds = float(sum(e.ticks for e in episodes) / session.hz)
     return {
         "format": f"{session.info['codebase_version']}, recorder {session.info.get('recorder_version', 'unknown')}",
         "rate": f"{session.hz} Hz",
         "robots": ", ".join(session.robots),
-        "episodes": f"{len(episodes)}, {succeeded} succeeded" + (f" ({succeeded / len(episodes):.0%})" if episodes else ""),
+        "episodes": f"{len(episodes)}, {succeeded} succeeded{share}",
         "rows": sum(e.length for e in episodes),
         "duration": f"{seconds:.2f} s",
         "reproducible": "yes" if session.info.get("bit_reproducible") is True else "no",

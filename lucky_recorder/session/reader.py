@@ -343,7 +343,7 @@ def refuse_other_folders(path: Path) -> None:
     if (path / layout.INFO_PATH).exists():
         return
     if found := sessions_under(path):
-        raise FormatError(f"{path}: holds {len(found)} sessions and is none itself; the latest is {found[-1]}")
+        raise FormatError(f"{path}: holds sessions ({len(found)}) and is none itself; the latest is {found[-1]}")
     if not any((path / part).is_dir() for part in ("meta", "data", "videos")):
         raise FormatError(f"{path}: is no session: it has neither meta/ nor data/ nor videos/")
 

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from lucky_recorder.errors import StorageError
+from lucky_recorder.session import layout
+from lucky_recorder.session.layout import Chunking, Place
+
+NOW = datetime(2026, 10, 8, 14, 30, 5)
+
+
+@pytest.mark.parametrize(
+    ("files_per_chunk", "episodes_per_file", "episode", "data", "video"),
+    [
+        (40, 1, 45, (1, 5), (1, 5)),
+        (40, 1, 39, (0, 39), (0, 39)),
+        (4, 3, 0, (0, 0), (0, 0)),
+        (4, 3, 11, (0, 3), (2, 3)),
+        (4, 3, 12, (1, 0), (3, 0)),
+        (1, 1, 7, (7, 0), (7, 0)),
+        (1000, 1000, 999_999, (0, 999), (999, 999)),
+    ],
+)
+def test_data_and_video_places(files_per_chunk, episodes_per_file, episode, data, video) -> None:
+    chunking = Chunking(files_per_chunk, episodes_per_file)
+    assert chunking.data(episode) == data
+    assert chunking.video(episode) == video
+
+
+def test_a_file_ends_with_its_last_episode() -> None:
+    assert [e for e in range(9) if Chunking(4, 3).ends_file(e)] == [2, 5, 8]
+
+
+def test_paths_are_the_spec_s(tmp_path: Path) -> None:
+    place = Place(1, 5)
+    assert layout.data_path(tmp_path, place) == tmp_path / "data/chunk-001/file-005.parquet"
+    video = "videos/observation.images.Front/chunk-001/file-005"
+    assert layout.video_path(tmp_path, "observation.images.Front", place) == tmp_path / f"{video}.mp4"
+    assert layout.video_path(tmp_path, "observation.images.Front", place, ".mkv") == tmp_path / f"{video}.mkv"
+    assert layout.episodes_path(tmp_path, place) == tmp_path / "meta/episodes/chunk-001/file-005.parquet"
+
+
+@pytest.mark.parametrize("name", ["file-005.parquet", "file-005.mp4", "file-005.parquet.12.tmp"])
+def test_a_place_is_read_back_from_its_path(tmp_path: Path, name: str) -> None:
+    assert layout.place_of(tmp_path / "chunk-012" / name) == Place(12, 5)
+
+
+def test_claiming_makes_the_folder(tmp_path: Path) -> None:
+    folder = layout.claim_folder(tmp_path / "new", NOW)
+    assert folder == tmp_path / "new/DataSessions/session_2026-10-08_14-30-05"
+    assert folder.is_dir()
+    assert layout.is_session_name(folder.name)
+
+
+def test_two_sessions_in_one_second_take_two_seconds(tmp_path: Path) -> None:
+    assert layout.claim_folder(tmp_path, NOW).name == "session_2026-10-08_14-30-05"
+    assert layout.claim_folder(tmp_path, NOW).name == "session_2026-10-08_14-30-06"
+
+
+def test_claiming_takes_the_time_of_now(tmp_path: Path) -> None:
+    before = datetime.now().replace(microsecond=0)
+    name = layout.claim_folder(tmp_path).name
+    assert before <= datetime.strptime(name, "session_%Y-%m-%d_%H-%M-%S") <= datetime.now()
+
+
+def test_a_full_hour_of_sessions_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout.claim_folder(tmp_path, NOW)
+
+    def taken(self: Path) -> None:
+        raise FileExistsError
+
+    monkeypatch.setattr(Path, "mkdir", taken)
+    with pytest.raises(StorageError, match="no free session name"):
+        layout.claim_folder(tmp_path, NOW)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "DataSessions").write_text("in the way")
+    with pytest.raises(StorageError, match="DataSessions"):
+        layout.claim_folder(tmp_path, NOW)
+
+
+@pytest.mark.parametrize("name", ["session_2026-10-08", "Session_2026-10-08_14-30-05", "session_2026-10-08_14-30-05.shards"])
+def test_other_names_are_no_session_s(name: str) -> None:
+    assert not layout.is_session_name(name)
