@@ -2,8 +2,9 @@
 
     python benchmarks/import_time.py [ROUNDS]
 
-Each round starts one interpreter per row. Printed are medians: CPU time of the whole interpreter less that of an empty
-one, and wall-clock time. The goal: the package, settings and errors included, within 0.15 s of numpy.
+Each round starts one interpreter per program. Printed are mean CPU time and median wall-clock time, both less those of
+an empty interpreter, and the CPU time as a ratio to numpy's. The goal: the package, with settings and errors, takes
+under 0.15 s more than numpy.
 """
 
 from __future__ import annotations

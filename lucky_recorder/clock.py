@@ -109,7 +109,7 @@ def tick_ns(tick: int, hz: Fraction) -> int:
 def ticks_ns(ticks: int, hz: Fraction) -> NDArray[np.int64]:
     """Return the times of ticks ``0..ticks-1`` in nanoseconds, int64, shape ``(ticks,)``."""
     step = NANOSECONDS * hz.denominator
-    fits = max(step, step * ticks, hz.numerator) < 2**62
+    fits = step * max(ticks, 1) < 2**62
     # Where int64 would overflow, Python's own integers do the same arithmetic.
     scaled: NDArray[Any] = np.arange(ticks, dtype=np.int64 if fits else object) * step
     whole = scaled // hz.numerator

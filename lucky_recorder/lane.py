@@ -58,6 +58,8 @@ class Lane:
         self._sync = source.sync
         self._snapshot = source.snapshot
         self._moment = source.moment
+        self._instabilities = source.instabilities
+        self._note_instabilities()
         viewed = [c for c in source.channels if c.view is not None]
         called = [c for c in source.channels if c.view is None]
         self._viewed = {phase: [c for c in viewed if c.phase == phase] for phase in ("before", "after")}
@@ -90,13 +92,14 @@ class Lane:
             if now < self._last_time:
                 self._ran_backwards(now)
             self._last_time = now
+        if self._instabilities is not None and self._instabilities.tobytes() != self._known_instabilities:
+            self._check_stability()
         if self._sync is not None:
             self._sync()
         row = self._row
         for block, view in self._copies_before:
             block[row] = view
-            square = view.dot(view)
-            if square - square != 0.0:
+            if not view.dot(view) < math.inf:
                 self._check_finite("before")
         for channel in self._reads_before:
             self._read(channel)
@@ -111,10 +114,11 @@ class Lane:
             CaptureError: As for `look`.
         """
         row = self._row
+        if self._instabilities is not None and self._instabilities.tobytes() != self._known_instabilities:
+            self._check_stability()
         for block, view in self._copies_after:
             block[row] = view
-            square = view.dot(view)
-            if square - square != 0.0:
+            if not view.dot(view) < math.inf:
                 self._check_finite("after")
         for channel in self._reads_after:
             self._read(channel)
@@ -125,13 +129,13 @@ class Lane:
         self._row = row + 1
         if self._row == BLOCK_ROWS:
             self._next_block()
-        if self._tick <= 2:
-            self._check_clock()
         if self.pictures is not None:
             pictures, self.pictures = self.pictures, None
             if pictures:
                 self.last_shown = self._tick - 1
                 self._show(self.last_shown, pictures)
+        if self._tick <= 2:
+            self._check_clock()
 
     def join(self) -> None:
         """Add a step that has no row of its own to the row that stands for it."""
@@ -160,6 +164,7 @@ class Lane:
             key = (self._tick, robot)
             self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | POST_RESET
         self._last_time = -math.inf
+        self._note_instabilities()
 
     def _next_block(self) -> None:
         for block in self.buffer.blocks.values():
@@ -180,6 +185,20 @@ class Lane:
             f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self._tick} of the episode: "
             "the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a reset you mean"
         )
+
+    def _note_instabilities(self) -> None:
+        self._known_instabilities = b"" if self._instabilities is None else self._instabilities.tobytes()
+
+    def _check_stability(self) -> None:
+        """Tell a simulation that has reset itself, which time alone does not always show, from one that was reset."""
+        assert self._instabilities is not None
+        known = np.frombuffer(self._known_instabilities, self._instabilities.dtype)
+        self._note_instabilities()
+        if (self._instabilities > known).any():
+            raise CaptureError(
+                f"the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick {self._tick} of the "
+                "episode; lower the time step or the commands, or call mark_reset() if you mean it"
+            )
 
     def _check_finite(self, phase: str) -> None:
         for channel in self._viewed[phase]:

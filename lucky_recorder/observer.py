@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+import numbers
 import threading
 import warnings
 import weakref
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lucky_recorder import clock, interrupts
+from lucky_recorder import clock, interrupts, validators
 from lucky_recorder.episode import Outcome
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
 from lucky_recorder.recording import Recording
@@ -89,7 +90,7 @@ class Observer:
         self._source: Source | None = None
         self._recording: Recording | None = None
         self._lane: Lane | None = None
-        self._is_reset_due = False
+        self._resets_due: list[int | None] = []
 
     @property
     def session_path(self) -> Path | None:
@@ -145,11 +146,12 @@ class Observer:
             SettingsError: If no task of that index is registered.
         """
         count = max(1, len(self._tasks))
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+        number = validators.index(index)
+        if number is None or not 0 <= number < count:
             raise SettingsError.of("task index", index, f"give 0 to {count - 1}, or register the task before recording")
-        self._task = index
+        self._task = number
         if self._lane is not None:
-            self._lane.buffer.set_task(index)
+            self._lane.buffer.set_task(number)
 
     # The session.
 
@@ -203,6 +205,7 @@ class Observer:
         recording = self._recording
         assert recording is not None
         self._state, self._why_idle, self._lane = State.IDLE, why, None
+        self._resets_due.clear()
         recording.close()
         interrupts.release(id(recording))
 
@@ -244,9 +247,9 @@ class Observer:
             self._surface()
         self._lane = recording.begin(is_seeded, self._task)
         self._state = State.IN_EPISODE
-        if self._is_reset_due:
-            self._lane.mark_reset()
-            self._is_reset_due = False
+        for robot in self._resets_due:
+            self._lane.mark_reset(robot)
+        self._resets_due.clear()
 
     def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         """Look at another model and data from here on, if these are others: some environments replace theirs.
@@ -372,10 +375,11 @@ class Observer:
         robots = self._source.schema.robots
         if robot is not None and robot not in robots:
             raise SettingsError.of("robot", robot, f"is not recorded; known: {', '.join(robots)}")
+        index = None if robot is None else robots.index(robot)
         if self._lane is None:
-            self._is_reset_due = True
+            self._resets_due.append(index)
         else:
-            self._lane.mark_reset(None if robot is None else robots.index(robot))
+            self._lane.mark_reset(index)
 
     def _require(self, verb: str, *states: State) -> None:
         if self._state in states:
@@ -403,9 +407,10 @@ def verdict(success: object) -> bool:
     Raises:
         SettingsError: If ``success`` is no bool, numpy bool, 0 or 1.
     """
-    if isinstance(success, str) or success not in (False, True):
+    plain = success.item() if hasattr(success, "item") and getattr(success, "size", 0) == 1 else success
+    if not isinstance(plain, int | float) or plain not in (0, 1):
         raise SettingsError.of("success", success, "give True or False")
-    return bool(success)
+    return bool(plain)
 
 
 def checked_reward(reward: float | None) -> float | None:
@@ -414,9 +419,11 @@ def checked_reward(reward: float | None) -> float | None:
     Raises:
         SettingsError: If it is not from 0 to 1.
     """
-    if reward is not None and not 0.0 <= float(reward) <= 1.0:
+    if reward is None:
+        return None
+    if not isinstance(reward, numbers.Real) or not 0.0 <= reward <= 1.0:
         raise SettingsError.of("reward", reward, "give a number from 0 to 1")
-    return reward if reward is None else float(reward)
+    return float(reward)
 
 
 def _forget(recording: Recording) -> None:

@@ -202,10 +202,6 @@ def _mode(field: str, value: Any) -> str:
     return str(v.one_of("robot_arm", "full_scene", "custom")(field, value))
 
 
-def _is_info(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("info:") and len(value) > len("info:")
-
-
 def _success(field: str, value: Any) -> Any:
     if callable(value) or v.is_callable_name(value):
         return value

@@ -73,7 +73,7 @@ def whole(low: int, high: int = 2**31 - 1) -> Validator:
     """Accept a whole number from ``low`` to ``high``."""
 
     def check(field: str, value: Any) -> int:
-        number = _index(value)
+        number = index(value)
         if number is None or not low <= number <= high:
             raise SettingsError.of(field, value, f"give a whole number from {low} to {high}")
         return number
@@ -81,7 +81,7 @@ def whole(low: int, high: int = 2**31 - 1) -> Validator:
     return check
 
 
-def _index(value: Any) -> int | None:
+def index(value: Any) -> int | None:
     """Return a whole number as an int; None for what is none."""
     try:
         return None if isinstance(value, bool) else operator.index(value)

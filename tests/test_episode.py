@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -127,6 +127,7 @@ def test_what_is_missing_is_missing_for_every_robot() -> None:
     assert list(finished["missing"]) == ["level"]
 
 
+@settings(deadline=None)
 @given(
     ticks=st.integers(1, 30),
     changes=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=6).map(

@@ -21,7 +21,10 @@ from lucky_recorder.files import TEMPORARY, make_folder, naming, stage, write_js
 
 
 def _text(content: str) -> Callable[[Path], None]:
-    return lambda path: path.write_text(content) and None
+    def write(path: Path) -> None:
+        path.write_text(content)
+
+    return write
 
 
 def _full_disk(path: Path) -> None:

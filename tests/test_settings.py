@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as running
 from hypothesis import strategies as st
 
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, shown
@@ -32,8 +33,21 @@ def failing() -> Iterator[str]:
     raise ZeroDivisionError("no second")
 
 
-NOT_BOOLEANS = [None, 0, 1, "true", "false", "", 1.0, [], np.int64(1), np.array(True), np.array([True, False]), HUGE]
-NOT_COUNTS = [
+NOT_BOOLEANS: list[Any] = [
+    None,
+    0,
+    1,
+    "true",
+    "false",
+    "",
+    1.0,
+    [],
+    np.int64(1),
+    np.array(True),
+    np.array([True, False]),
+    HUGE,
+]
+NOT_COUNTS: list[Any] = [
     None, 0, -1, 1.0, 1.5, "1", "", True, np.True_, math.nan, math.inf, [1], (1,), {}, 2**31, HUGE, np.float64(2),
     np.array([1, 2]), np.int64(-3), Fraction(1, 2), 1j, np.timedelta64(3, "s"),
 ]  # fmt: skip
@@ -44,7 +58,20 @@ NOT_TIMES = [
 NOT_RATES = [0, -50, "0", "50 Hz", "", "200/0", math.nan, math.inf, True, [50], {}, HUGE, "1e999999999", np.array([50])]
 NOT_LISTS = [None, "Front", b"Front", 5, 1.5, True, {"name": "Front"}, {"a", "b"}, frozenset("ab"), np.array(5), HUGE]
 NOT_TEXTS = ["", "  ", "\n", 5, None, b"x", ["x"], ("x",), True, "\ud800", np.array(["x"]), HUGE]
-NOT_WORDS = ["", " ", None, 5, True, ["h264"], ("h264",), b"h264", {}, np.array(["h264", "x"]), np.array([]), HUGE]
+NOT_WORDS: list[Any] = [
+    "",
+    " ",
+    None,
+    5,
+    True,
+    ["h264"],
+    ("h264",),
+    b"h264",
+    {},
+    np.array(["h264", "x"]),
+    np.array([]),
+    HUGE,
+]
 
 RECORDER_REFUSES: dict[str, list[Any]] = {
     "output_dir": [None, "", 5, b"/tmp", ["a"], True, "a\0b", "~nobody-of-this-name/data", np.array(["a"]), {}, HUGE],
@@ -119,7 +146,7 @@ def _ids(value: Any) -> str:
     return shown(value)[:20]
 
 
-def _table(refuses: dict[str, list[Any]]) -> Any:
+def _table(refuses: dict[str, list[Any]]) -> pytest.MarkDecorator:
     cases = [(field, value) for field, values in refuses.items() for value in values]
     return pytest.mark.parametrize(
         ("field", "value"), cases, ids=[f"{field}-{i}-{shown(value)[:20]}" for i, (field, value) in enumerate(cases)]
@@ -201,6 +228,7 @@ JUNK = st.recursive(
 
 
 @pytest.mark.parametrize("kind", [RecorderSettings, Camera, Column, FreeCamera])
+@running(deadline=None)
 @given(data=st.data())
 def test_nothing_but_a_settings_error_escapes(kind: Any, data: st.DataObject) -> None:
     needed = {Camera: {"name": "Front"}, Column: {"name": "x", "source": "sensor:x"}}.get(kind, {})
@@ -211,6 +239,7 @@ def test_nothing_but_a_settings_error_escapes(kind: Any, data: st.DataObject) ->
         assert dataclasses.replace(settings) == settings, "settled values settle as themselves"
 
 
+@running(deadline=None)
 @given(fields=st.dictionaries(st.one_of(st.text(max_size=8), st.sampled_from([*RECORDER_REFUSES])), JUNK, max_size=4))
 def test_nothing_but_a_settings_error_escapes_from_a_mapping(fields: dict[str, Any]) -> None:
     with contextlib.suppress(SettingsError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -48,6 +48,7 @@ def columns(draw: st.DrawFn) -> NDArray[np.float64]:
     return offset + spread * random.standard_normal((rows, size))
 
 
+@settings(deadline=None)
 @given(rows=columns(), data=st.data())
 def test_any_split_in_any_order_is_numpy_over_all_rows(rows: NDArray[Any], data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=6)))
@@ -55,6 +56,7 @@ def test_any_split_in_any_order_is_numpy_over_all_rows(rows: NDArray[Any], data:
     _assert_same(_merged(parts), rows)
 
 
+@settings(deadline=None)
 @given(rows=columns())
 def test_merging_in_a_tree_is_merging_in_a_row(rows: NDArray[Any]) -> None:
     parts = [ColumnStatistics.of(part) for part in np.array_split(rows, 4)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as running
 from hypothesis import strategies as st
 
 from lucky_recorder.errors import SettingsError
@@ -34,6 +35,8 @@ def gripper_width(simulation: Any) -> float:
     return 0.0
 
 
+SOURCES: list[Any] = ["sensor:imu", "info:a b", gripper_width, operator.truth, Verdict.always]
+VERDICTS: list[Any] = ["auto", "terminated", "info:a/b", "m:f", operator.truth]
 NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True).filter(lambda n: not n.endswith(("_depth", "_rgbd")))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)
 TIMES = st.floats(min_value=1e-300, max_value=1e300)
@@ -65,7 +68,7 @@ def columns(draw: st.DrawFn, name: str) -> Column:
     size = math.prod(shape)
     return Column(
         name,
-        source=draw(st.sampled_from(["sensor:imu", "info:a b", gripper_width, operator.truth, Verdict.always])),
+        source=draw(st.sampled_from(SOURCES)),
         dtype=draw(st.sampled_from(["float32", "int64", "bool"])),
         shape=shape,
         names=draw(st.none() | st.lists(TEXTS, min_size=size, max_size=size, unique=True).map(tuple)),
@@ -85,7 +88,7 @@ def recorder_settings(draw: st.DrawFn) -> RecorderSettings:
         data_hz=draw(st.none() | RATES),
         max_episode_length_s=draw(st.none() | TIMES),
         total_episodes=draw(st.none() | st.integers(1, 40_000)),
-        success=draw(st.sampled_from(["auto", "terminated", "info:a/b", "m:f", operator.truth])),
+        success=draw(st.sampled_from(VERDICTS)),
         episode_trigger=draw(st.sampled_from([None, "m:f", gripper_width])),
         seed=draw(st.integers(0, 2**63 - 1)),
         worker_timeout_s=draw(st.floats(1e-9, 1e6)),
@@ -108,6 +111,7 @@ def _with_names(settings: RecorderSettings) -> RecorderSettings:
     )
 
 
+@running(deadline=None)
 @given(recorder_settings())
 def test_settings_come_back_from_json_and_toml(settings: RecorderSettings) -> None:
     written = json.loads(json.dumps(settings.to_dict(), allow_nan=False))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Sync(IntEnum):
@@ -39,6 +41,20 @@ class Simulation:
         self.look = mujoco.MjData(model)
         self._copy = _state_copier()
         self._steps = _kinematics(model)
+
+    @property
+    def instabilities(self) -> NDArray[np.int32] | None:
+        """How often MuJoCo has found a bad position, velocity or acceleration and reset itself, always up to date.
+
+        None where the model switches that off.
+        """
+        import mujoco
+
+        if int(self.model.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_AUTORESET):
+            return None
+        first, last = int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC)
+        counts: NDArray[np.int32] = self.data.warning.number[first : last + 1]
+        return counts
 
     def sync(self, level: Sync) -> None:
         """Bring the private data to the user's present state."""

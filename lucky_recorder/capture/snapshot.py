@@ -75,11 +75,11 @@ class ScenePool:
         """Give a drawn scene back."""
         self._free.put(scene)
 
-    def larger(self) -> mujoco.MjvScene:
-        """Return a scene with room for twice the geoms; it takes the place of the one that was full."""
+    def larger(self, full: mujoco.MjvScene) -> mujoco.MjvScene:
+        """Return a scene with room for twice the geoms of a full one; it takes that one's place."""
         import mujoco
 
-        self._geoms *= 2
+        self._geoms = max(self._geoms, 2 * full.maxgeom)
         return mujoco.MjvScene(self._model, self._geoms)
 
 
@@ -118,14 +118,20 @@ def through_model(
     view = _view(simulation.model, camera)
     option = mujoco.MjvOption()
     everything = int(mujoco.mjtCatBit.mjCAT_ALL)
-    model, data, update = simulation.model, simulation.look, mujoco.mjv_updateScene
+    model, data = simulation.model, simulation.look
+    aim, update = mujoco.mjv_updateCamera, mujoco.mjv_updateScene
+
+    def fill(scene: mujoco.MjvScene) -> None:
+        # Infinite planes are laid out around the camera a scene already has: without this it would be the last user's.
+        aim(model, data, view, scene)
+        update(model, data, option, None, view, everything, scene)
 
     def look() -> Picture:
         scene = pool.take()
-        update(model, data, option, None, view, everything, scene)
+        fill(scene)
         while scene.ngeom >= scene.maxgeom:
-            scene = pool.larger()
-            update(model, data, option, None, view, everything, scene)
+            scene = pool.larger(scene)
+            fill(scene)
         return Picture(stream, scene, pool=pool)
 
     return look

@@ -22,6 +22,8 @@ from lucky_recorder.settings import Camera, RecorderSettings
 
 if TYPE_CHECKING:
     import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Clocks(NamedTuple):
@@ -175,6 +177,11 @@ class Source:
         if simulation is None or level is Sync.NOTHING:
             return None
         return lambda: simulation.sync(level)
+
+    @property
+    def instabilities(self) -> NDArray[np.int32] | None:
+        """How often MuJoCo has found a bad state and reset itself, always up to date; None where it never does."""
+        return self._simulation.instabilities if self._simulation else None
 
     @property
     def snapshot(self) -> Callable[[int], list[snapshot.Picture]] | None:

@@ -19,9 +19,10 @@ def printable(text: object) -> str:
 
 
 def say(text: object, error: bool = False) -> None:
-    """Print one line, whatever the terminal's encoding."""
+    """Print one line, whatever the terminal's encoding; an error in red, to stderr."""
     encoding = sys.stdout.encoding or "utf-8"
-    typer.echo(printable(text).encode(encoding, "replace").decode(encoding), err=error)
+    line = printable(text).encode(encoding, "replace").decode(encoding)
+    typer.secho(line, err=error, fg=typer.colors.RED if error else None)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,8 @@ class _GymnasiumFinder(MetaPathFinder):
     def _spec_of_others(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        others = [finder for finder in sys.meta_path if finder is not self]
+        # Only those behind this one: a second copy of this module has a finder of its own, which asks this one.
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         specs = (finder.find_spec(fullname, path, target) for finder in others)
         return next((spec for spec in specs if spec is not None), None)
 

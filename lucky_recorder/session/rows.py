@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,10 @@ def _array(field: Field, values: NDArray[Any], rows: int, missing: NDArray[np.bo
         return pa.array(flat, mask=missing)
     array: pa.Array = pa.array(flat)
     for depth, length in reversed(list(enumerate(field.shape))):
-        lists = len(array) // length
-        offsets = pa.array(np.arange(0, len(array) + 1, length, dtype=np.int32))
+        lists = rows * math.prod(field.shape[:depth])
+        offsets = pa.array(np.arange(lists + 1, dtype=np.int32) * length)
         mask = pa.array(missing) if missing is not None and depth == 0 else None
         array = pa.ListArray.from_arrays(offsets, array, mask=mask)
-        if len(array) != lists:
-            raise StorageError(f"column {field.name!r}: {len(array)} lists, expected {lists}")
     return array
 
 

@@ -75,3 +75,17 @@ print(env.spec.id)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("LuckyRecorder/PickCube-v0\n", "")
+
+
+def test_a_package_that_was_imported_twice_still_registers() -> None:
+    code = """
+import sys
+import lucky_recorder
+for name in [n for n in sys.modules if n.startswith("lucky_recorder")]:
+    del sys.modules[name]
+import lucky_recorder
+import gymnasium
+print(gymnasium.make("LuckyRecorder/PickCube-v0").spec.id)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("LuckyRecorder/PickCube-v0\n", "")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,15 @@ from session.building import Recording, small_session
 from lucky_recorder.session.check import Fault, check_session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package", autouse=True)
+def _no_fsync() -> Iterator[None]:
+    """Do not wait for the disk: what is read back here is in memory either way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="package")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """A session that is never changed."""
     return small_session(tmp_path_factory.mktemp("good") / "session_2026-10-08_14-30-05")

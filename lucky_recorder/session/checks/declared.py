@@ -110,11 +110,16 @@ def is_whole(value: object, low: int = 0, high: float = math.inf) -> bool:
     return type(value) is int and low <= value <= high
 
 
-def shape_of(value: object, largest: int = 1 << 20) -> tuple[int, ...] | None:
+def shape_of(value: object, largest: int = 1 << 20, least: int = 1) -> tuple[int, ...] | None:
     """Return a feature's shape, None where it is none or absurd."""
-    if not isinstance(value, list) or not 1 <= len(value) <= 8 or not all(is_whole(n, 1, largest) for n in value):
+    if not isinstance(value, list) or not 1 <= len(value) <= 8 or not all(is_whole(n, least, largest) for n in value):
         return None
     return tuple(value) if math.prod(value) <= largest else None
+
+
+def column_shape(name: str, value: object) -> tuple[int, ...] | None:
+    """Return a data column's shape, None where it is none; a scene without actuators has an action of no values."""
+    return shape_of(value, least=0 if name in VECTORS else 1)
 
 
 def _within_1000(value: object) -> int | None:
@@ -122,7 +127,7 @@ def _within_1000(value: object) -> int | None:
 
 
 def _column(name: str, feature: Mapping[str, Any]) -> Column | None:
-    shape, dtype = shape_of(feature.get("shape")), feature.get("dtype")
+    shape, dtype = column_shape(name, feature.get("shape")), feature.get("dtype")
     return Column(name, dtype, shape) if shape and isinstance(dtype, str) and dtype in DTYPES else None
 
 

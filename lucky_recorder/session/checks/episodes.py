@@ -40,7 +40,7 @@ T = TypeVar("T")
 def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
     """Check that the files are numbered without a gap and have exactly the documented columns, typed."""
     per_chunk = evidence.declared.files_per_chunk
-    names = [name for name in evidence.folder.files(_FOLDER) if name.endswith(".parquet")]
+    names = [name for name in evidence.under(_FOLDER) if name.endswith(".parquet")]
     for write, name in enumerate(names if per_chunk else []):
         expected = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet".format(*divmod(write, per_chunk or 1))
         if name != expected:

@@ -16,6 +16,7 @@ from lucky_recorder.session.layout import Place
 from lucky_recorder.session.untrusted import Folder, naming, reason
 
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
+_KEPT_BYTES = 1 << 28
 FOOTER = b"lucky_recorder.episodes"
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("data/chunk_index", "data/file_index")
@@ -73,6 +74,7 @@ class Evidence:
         self.decode = decode
         self.unreadable: dict[str, str] = {}
         self.frames = 0
+        self._kept: dict[str, pa.Table] = {}
 
     def read(self, file: str, read: Callable[[str], T]) -> T | None:
         """Read a file, or remember why it cannot be read."""
@@ -83,6 +85,15 @@ class Evidence:
         except FormatError as error:
             self.unreadable[file] = reason(error, self.folder.path / file)
             return None
+
+    @cached_property
+    def files(self) -> list[str]:
+        """Every file in the folder, sorted."""
+        return self.folder.files()
+
+    def under(self, folder: str) -> list[str]:
+        """Every file below one of the session's folders, sorted."""
+        return [name for name in self.files if name.startswith(f"{folder}/")]
 
     @cached_property
     def info(self) -> dict[str, Any] | None:
@@ -116,7 +127,7 @@ class Evidence:
     @cached_property
     def meta_files(self) -> dict[str, pa.Table]:
         """Every file under ``meta/episodes`` that can be read, by name, in order."""
-        names = [name for name in self.folder.files("meta/episodes") if name.endswith(".parquet")]
+        names = [name for name in self.under("meta/episodes") if name.endswith(".parquet")]
         tables = {name: self.read(name, self.folder.table) for name in names}
         return {name: table for name, table in tables.items() if table is not None}
 
@@ -144,10 +155,12 @@ class Evidence:
         return files
 
     def tables(self) -> Iterator[tuple[str, list[Listed], pa.Table]]:
-        """Read the data files one after the other; the next replaces the last in memory."""
+        """Read the data files one after the other; a session too large to be kept in memory is read each time."""
         for file, episodes in self.data_files.items():
-            table = self.read(file, self.folder.table)
+            table = self._kept.get(file) or self.read(file, self.folder.table)
             if table is not None:
+                if sum(kept.nbytes for kept in self._kept.values()) + table.nbytes <= _KEPT_BYTES:
+                    self._kept[file] = table
                 yield file, episodes, table
 
     def footer(self, file: str) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, rate, shape_of
+from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, column_shape, rate, shape_of
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
 from lucky_recorder.session.checks.info import brief
 
@@ -67,7 +68,7 @@ def _check_column(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
     dtype, wanted = feature.get("dtype"), _LEADING_DTYPES.get(name)
     if not isinstance(dtype, str) or dtype not in ((wanted,) if wanted else DTYPES):
         yield _fault(name, f"dtype is {brief(dtype)}, expected {wanted or ', '.join(DTYPES)}")
-    if shape_of(feature.get("shape")) is None:
+    if column_shape(name, feature.get("shape")) is None:
         yield _fault(name, f"shape is {brief(feature.get('shape'))}, expected a list of positive whole numbers")
     if not isinstance(feature.get("unit", ""), str):
         yield _fault(name, f"unit is {brief(feature['unit'])}, expected a text")
@@ -82,19 +83,18 @@ def _check_leading(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _check_names(name: str, feature: Mapping[str, Any], robots: int) -> Iterator[Fault]:
-    """A name per value, every robot in turn; custom columns may have none."""
-    shape = shape_of(feature.get("shape"))
-    size = 1
-    for length in shape or ():
-        size *= length
+    """A name per value, every robot in turn; a custom column may name its values once for all robots, or not at all."""
+    shape = column_shape(name, feature.get("shape"))
+    size = math.prod(shape or ())
+    lengths = {size * robots} if name in VECTORS else {size, size * robots}
     for key in ("names", "lucky_names"):
-        required = name in VECTORS if key == "names" else name == "observation.state"
+        required = size > 0 and (name in VECTORS if key == "names" else name == "observation.state")
         names = feature.get(key)
         if names is None and not required:
             continue
         if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
             yield _fault(name, f"{key} is {brief(names)}, expected a list of texts")
-        elif shape and len(names) != size * robots:
+        elif shape and len(names) not in lengths:
             yield _fault(name, f"{len(names)} {key}, expected {size * robots}: {size} for each of {robots} robots")
 
 

@@ -137,7 +137,7 @@ def _vector_faults(stored: pa.ChunkedArray, column: Column) -> Iterator[str]:
     if found is None:
         yield f"{column.name}: a list is not whole, or not of shape {list(column.shape)}"
     elif column.name in VECTORS:
-        broken = np.flatnonzero(~np.isfinite(found[0]).all(axis=1))
+        broken = np.flatnonzero(~np.isfinite(found).all(axis=1))
         if len(broken):
             yield f"{column.name}: row {broken[0]} holds NaN or infinity"
 

@@ -17,13 +17,15 @@ from lucky_recorder.session.checks.vectors import Array, type_fault, values
 _REQUIRED = ("min", "max", "mean", "std", "count")
 _QUANTILES = ("q01", "q10", "q50", "q90", "q99")
 _RELATIVE = 1e-9
+# What is larger, NaN or infinite stands for "no value": its square is no float64.
+_LARGEST = 1e150
 
 
 class Measured:
     """A column over all rows: one pass for the mean, a second one for the distances from it.
 
     Attributes:
-        count: Rows that have a value; NaN is none.
+        count: Rows that have a value.
         low: Minimum per element.
         high: Maximum per element.
         usable: False if some file's column cannot be read as numbers.
@@ -82,8 +84,8 @@ class Measured:
         if found is None:
             self.usable = False
             return nothing
-        rows: Array = found[0].astype(np.float64).reshape(-1, self.column.size)
-        return rows[np.isfinite(rows).all(axis=1)]
+        rows: Array = found.astype(np.float64)
+        return rows[(np.abs(rows) <= _LARGEST).all(axis=1)]
 
 
 def check_columns(evidence: Evidence) -> Iterator[Fault]:
@@ -173,10 +175,12 @@ def _entry_faults(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[
 
 
 def _number_faults(entry: Mapping[str, Any], one: Measured) -> Iterator[str]:
-    if not one.usable or not one.count:
+    if not one.usable:
         return
     if entry.get("count") != [one.count]:
         yield f"count is {brief(entry.get('count'))}, expected [{one.count}]"
+    if not one.count:
+        return
     largest = np.maximum(np.abs(one.low), np.abs(one.high))
     # A mean close to zero is no more exact than the values it is the mean of.
     slacks = {"min": 0.0, "max": 0.0, "mean": _RELATIVE * largest, "std": _RELATIVE * one.std + np.spacing(largest)}

@@ -21,22 +21,20 @@ _PLACE = re.compile(r"chunk-(\d{3})/file-(\d{3})\.")
 
 def check_missing(evidence: Evidence) -> Iterator[Fault]:
     """Check that every file the format and ``meta/episodes`` ask for is there and is no link to elsewhere."""
-    files = evidence.folder.files()
     for file in (INFO, STATS, TASKS):
-        if file not in files:
+        if file not in evidence.files:
             yield Fault(file, None, "is missing")
     for file, episodes in evidence.data_files.items():
-        if file not in files:
-            spools = sum(name.startswith(f"{file}.") for name in files)
+        if file not in evidence.files:
+            spools = sum(name.startswith(f"{file}.") for name in evidence.files)
             hint = f"; {spools} of its episodes are spooled beside it: the recording was cut short" if spools else ""
             yield Fault(file, episodes[0].number, f"is missing{hint}")
 
 
 def check_unreadable(evidence: Evidence) -> Iterator[Fault]:
     """Tell which files could not be read; runs when all other checks have tried."""
-    files = evidence.folder.files()
     for file, why in evidence.unreadable.items():
-        if file in files:
+        if file in evidence.files:
             yield Fault(file, None, why)
 
 
@@ -44,7 +42,7 @@ def check_strays(evidence: Evidence) -> Iterator[Fault]:
     """Check that nothing lies under ``data/``, ``videos/`` and ``meta/`` that no episode names."""
     named = {INFO, STATS, TASKS, *evidence.data_files, *_videos(evidence)}
     for folder in ("data", "meta", "videos"):
-        for file in evidence.folder.files(folder):
+        for file in evidence.under(folder):
             if file not in named and not _META_FILE.fullmatch(file) and not _is_unlisted_stream(file, evidence):
                 yield _stray(file)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,25 +30,25 @@ def type_fault(kind: pa.DataType, column: Column) -> str | None:
     return f"stored as {depth} nested lists of {kind}, the feature says {column.dtype} of shape {list(column.shape)}"
 
 
-def values(column: pa.ChunkedArray, shape: tuple[int, ...]) -> tuple[Array, Array] | None:
-    """Return a column as ``(rows that have a value, size)``, and where a value is.
+def values(column: pa.ChunkedArray, shape: tuple[int, ...]) -> Array | None:
+    """Return a column as ``(rows that have a value, size)``.
 
     Returns:
         None if a list is not as long as the shape says or holds an empty value.
     """
-    array = column.combine_chunks()
-    present = np.asarray(pc.is_valid(array))
-    array = array.drop_null()
+    array = column.combine_chunks().drop_null()
+    rows = len(array)
     for length in shape:
         if not pa.types.is_list(array.type):
+            # A shape of [1] may stand for a plain value.
             break
         if not pc.all(pc.equal(pc.list_value_length(array), length), min_count=0).as_py():
             return None
         array = array.flatten()
         if array.null_count:
             return None
-    flat = array.to_numpy(zero_copy_only=False)
-    return flat.reshape(int(present.sum()), -1) if present.any() else flat.reshape(0, 1), present
+    flat: Array = array.to_numpy(zero_copy_only=False)
+    return flat.reshape(rows, math.prod(shape))
 
 
 def first_wrong(found: Array, expected: Array | int) -> int | None:

@@ -91,7 +91,7 @@ def frame_faults(video: VideoInfo, suffix: str) -> Iterator[str]:
 def check_videos_alone(evidence: Evidence) -> Iterator[Fault]:
     """Check the videos of a session that was recorded without rows: in place, whole, and alike in a stream."""
     likeness: dict[str, VideoInfo] = {}
-    for file in evidence.folder.files("videos"):
+    for file in evidence.under("videos"):
         place = _ALONE.fullmatch(file)
         if place is None:
             why = "incomplete, left behind by an interrupted recording" if ".tmp" in file else "is no video's place"

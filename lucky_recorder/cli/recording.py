@@ -1,0 +1,119 @@
+"""What the recording commands share: make the environment, collect with a progress bar, check what was written."""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF009 - what `checked` returns declares a field, it is no default shared by all objects.
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lucky_recorder import validators as v
+from lucky_recorder.cli.check import check
+from lucky_recorder.cli.console import say
+from lucky_recorder.errors import GLError, SettingsError
+from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.validators import checked
+
+if TYPE_CHECKING:
+    from lucky_recorder.collect import Summary
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be recorded.
+
+    Attributes:
+        env: Id of a Gymnasium environment.
+        settings: The recorder's settings.
+        episodes: Episodes to keep.
+        policy: ``"module:name"``, or None for the environment's expert, or else random actions.
+        fail: Probability that the expert is to fail.
+    """
+
+    env: str = checked(v.text)
+    settings: RecorderSettings = checked(v.instance(RecorderSettings))
+    episodes: int = checked(v.whole(1))
+    policy: str | None = checked(v.optional(v.text), default=None)
+    fail: float = checked(v.number, default=0.0)
+
+    def __post_init__(self) -> None:
+        v.validate(self)
+
+
+def record_plan(plan: Plan) -> Path:
+    """Record, and check what was recorded; without OpenGL, without pictures.
+
+    Returns:
+        The session's folder.
+
+    Raises:
+        LuckyRecorderError: If it cannot be recorded.
+        typer.Exit: If it was interrupted, or the session has faults.
+    """
+    try:
+        path, summary = _record(plan)
+    except GLError as error:
+        if not plan.settings.record_data:
+            raise
+        say(f"no pictures will be recorded: {error}", error=True)
+        blind = dataclasses.replace(plan.settings, record_cameras=False)
+        path, summary = _record(dataclasses.replace(plan, settings=blind))
+    check(path)
+    say(_told(path, summary))
+    return path
+
+
+def _record(plan: Plan) -> tuple[Path, Summary]:
+    from lucky_recorder.cli.progress import Bar
+    from lucky_recorder.collect import collect, resolve_policy
+    from lucky_recorder.wrappers import RecordSession
+
+    env = RecordSession(_make(plan), plan.settings)
+    try:
+        with Bar(plan.episodes) as bar, env:
+            policy = resolve_policy(env, plan.policy, fail=plan.fail)
+            summary = collect(env, policy, episodes=plan.episodes, on_step=bar.show)
+            bar.show(summary)
+    except KeyboardInterrupt:
+        say("interrupted: the open episode was ended as failed", error=True)
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        if env.session_path is not None:
+            say(f"session: {env.session_path}")
+    assert env.session_path is not None
+    return env.session_path, summary
+
+
+def _make(plan: Plan) -> Any:
+    """Make the environment.
+
+    Raises:
+        SettingsError: If gymnasium does not know it, or cannot make it here.
+    """
+    import gymnasium as gym
+
+    options: dict[str, Any] = {}
+    if any(camera.source == "render" for camera in plan.settings.recorded_cameras):
+        options["render_mode"] = "rgb_array"
+        if not os.environ.get("DISPLAY"):
+            os.environ.setdefault("MUJOCO_GL", "egl")
+    try:
+        return gym.make(plan.env, **options)
+    except (gym.error.Error, ImportError) as error:
+        raise SettingsError.of("env", plan.env, f"gymnasium cannot make it: {error}") from error
+
+
+def _told(path: Path, summary: Summary) -> str:
+    from lucky_recorder.session.reader import Session
+
+    succeeded = sum(episode.success for episode in Session(path))
+    return (
+        f"{summary.kept} episodes kept, {succeeded} succeeded, {summary.discarded} discarded; "
+        f"{summary.steps} steps in {summary.seconds:.1f} s, {summary.steps_per_second:.0f} a second"
+    )
