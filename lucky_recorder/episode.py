@@ -155,6 +155,24 @@ class FinishedVideo(NamedTuple):
     pixels: PixelHistogram
 
 
+class FinishedScans(NamedTuple):
+    """A lidar's scans of one episode.
+
+    Attributes:
+        positions: The sensor's position, metres, float64, shape ``(scans, 3)``.
+        orientations: Its orientation, quaternion w x y z, float64, shape ``(scans, 4)``.
+        ranges: Metres along each ray, float32, shape ``(scans, rays)``; infinity where nothing came back.
+        geoms: The geom each ray hit, int32, shape ``(scans, rays)``; -1 where none.
+        proxy: The finished video of the scans, if there is one.
+    """
+
+    positions: NDArray[np.float64]
+    orientations: NDArray[np.float64]
+    ranges: NDArray[np.float32]
+    geoms: NDArray[np.int32]
+    proxy: VideoFile | None = None
+
+
 @dataclass(frozen=True)
 class EpisodeRecord:
     """A finished episode, the same for every format. It has no index yet: a format gives it one when it commits.
@@ -168,6 +186,7 @@ class EpisodeRecord:
         outcome: How it ended.
         tasks: The task indices that occur, ascending.
         videos: The finished file of each stream, by key; a failed stream has none.
+        scans: The scans of each lidar, by name; a failed one has none.
         reproducible: Whether the same run would give the same bytes again: seeded reset, software GL, CPU encoder.
     """
 
@@ -178,5 +197,6 @@ class EpisodeRecord:
     outcome: Outcome
     tasks: tuple[int, ...]
     videos: Mapping[str, FinishedVideo] = field(default_factory=dict)
+    scans: Mapping[str, FinishedScans] = field(default_factory=dict)
     missing: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     reproducible: bool = False

@@ -36,14 +36,16 @@ class Attempt:
 
     Attributes:
         number: Counts the attempts of a recording, from 0.
-        is_seeded: Whether the reset that began it was given a seed.
+        seed: The seed of the reset that began it, or None.
+        key: What its noise is keyed by: the seed, or else its number.
         tracks: Its open video files; made in the worker by the first picture.
         last_drawn: The last tick whose pictures the worker was given, or -1.
     """
 
-    def __init__(self, number: int, is_seeded: bool) -> None:
+    def __init__(self, number: int, seed: int | None) -> None:
         self.number = number
-        self.is_seeded = is_seeded
+        self.seed = seed
+        self.key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.tracks: Tracks | None = None
         self.last_drawn = -1
 

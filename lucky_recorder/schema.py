@@ -14,7 +14,7 @@ FLAG_NAMES = ("new_policy_step", "post_reset")
 NEW_POLICY_STEP = 1
 POST_RESET = 2
 
-StreamKind = Literal["color"]
+StreamKind = Literal["color", "depth", "rgbd", "mask"]
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,13 @@ class Stream:
     """One video stream of a recording.
 
     Attributes:
-        key: Its feature key and folder under ``videos/``: ``observation.images.<Name>``.
+        key: Its feature key and folder under ``videos/``.
         camera: The camera's Output Name.
         kind: What its pixels are.
         width: Pixels.
         height: Pixels.
         rate: Frames per second, exact.
+        encoder: How it is encoded: a key of the codec table; empty for what is made of other streams' files.
         codec: The codec actually used, in the format's words.
         pix_fmt: The pixel format actually used.
         suffix: The file name's ending.
@@ -75,6 +76,7 @@ class Stream:
     width: int
     height: int
     rate: Fraction
+    encoder: str = "h264"
     codec: str = "h264"
     pix_fmt: str = "yuv420p"
     suffix: str = ".mp4"
@@ -84,6 +86,32 @@ class Stream:
     def channels(self) -> int:
         """Values per pixel: 3 for colour, 1 otherwise."""
         return 3 if self.kind == "color" else 1
+
+    @property
+    def is_described(self) -> bool:
+        """Whether ``meta/`` speaks of it: masks and the combined RGBD file have no entry there (spec: Video streams)."""
+        return self.kind in ("color", "depth")
+
+
+@dataclass(frozen=True)
+class ScanStream:
+    """One lidar's scans.
+
+    Attributes:
+        name: The sensor's Output Name.
+        rate: Scans per second, exact.
+        rays: Rays of one scan.
+        columns: Azimuths of the ray grid, for the video proxy.
+        description: The content of the JSON file beside each Parquet file.
+        has_proxy: Whether a video of the scans is written too.
+    """
+
+    name: str
+    rate: Fraction
+    rays: int
+    columns: int
+    description: dict[str, Any] = field(default_factory=dict, hash=False)
+    has_proxy: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +125,7 @@ class Schema:
         hz: The data rate, exact.
         columns: The columns that follow ``frame_flags``, in order.
         streams: The video streams.
+        scans: The lidars' scans.
         has_rows: Whether rows are written at all (``record_data``).
     """
 
@@ -106,6 +135,7 @@ class Schema:
     hz: Fraction
     columns: tuple[Field, ...]
     streams: tuple[Stream, ...] = ()
+    scans: tuple[ScanStream, ...] = ()
     has_rows: bool = True
 
     @property
@@ -125,6 +155,15 @@ class Schema:
     def fields(self) -> tuple[Field, ...]:
         """All columns, in the order they are written."""
         return self.leading + self.columns
+
+    @property
+    def described(self) -> tuple[Stream, ...]:
+        """The streams that ``meta/`` speaks of."""
+        return tuple(s for s in self.streams if s.is_described)
+
+    def stream(self, key: str) -> Stream:
+        """Return the stream of a key."""
+        return next(s for s in self.streams if s.key == key)
 
     @property
     def entity_type_field(self) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from lucky_recorder import validators as v
+from lucky_recorder.bindings import Camera, FreeCamera, Lidar
 from lucky_recorder.errors import SettingsError, shown
 from lucky_recorder.toml import plain, toml
 from lucky_recorder.validators import checked
@@ -47,83 +48,6 @@ _STANDARD_COLUMNS = (
 )
 _MODE_COLUMNS = ("action", "observation.state")
 GYM_COLUMNS = ("gym.action", "next.reward", "next.done", "next.success")
-
-
-def _point(field: str, value: Any) -> tuple[float, ...]:
-    point: tuple[float, ...] = v.several(v.number, unique=False)(field, value)
-    if len(point) != 3:
-        raise SettingsError.of(field, value, "give three numbers x, y, z in metres")
-    return point
-
-
-@dataclass(frozen=True)
-class FreeCamera:
-    """A camera that is not in the model.
-
-    Attributes:
-        lookat: Point looked at, metres; None for the model's centre.
-        distance: Metres from that point; None for the model's extent times 1.5.
-        azimuth: Degrees.
-        elevation: Degrees.
-    """
-
-    lookat: tuple[float, float, float] | None = checked(v.optional(_point), default=None)
-    distance: float | None = checked(v.optional(v.positive), default=None)
-    azimuth: float = checked(v.number, default=90.0)
-    elevation: float = checked(v.number, default=-45.0)
-
-    def __post_init__(self) -> None:
-        v.validate(self, "free camera: ")
-
-
-def _camera_source(field: str, value: Any) -> Any:
-    if value is None or isinstance(value, FreeCamera):
-        return value
-    if isinstance(value, Mapping):
-        return v.build(FreeCamera, value, f"{field}.")
-    try:
-        return v.text(field, value) if isinstance(value, str) else v.whole(0)(field, value)
-    except SettingsError:
-        remedy = "give a model camera's name or id, a FreeCamera, or 'render'"
-        raise SettingsError.of(field, value, remedy) from None
-
-
-@dataclass(frozen=True)
-class Camera:
-    """One camera binding.
-
-    Attributes:
-        name: The Output Name: part of folder and column names; ``[A-Za-z0-9_-]+``.
-        source: A model camera's name or id (default: the name), a `FreeCamera`, or ``"render"`` for the environment's
-            own ``render()``.
-        width: Pixels, even.
-        height: Pixels, even.
-        frame_rate: Frames per second; None for the data rate. Must divide it evenly.
-        enabled: Whether the binding records at all.
-        depth_mode: Which depth streams to write.
-        depth_scale: Metres per depth code.
-        sensor_model: The depth sensor's model.
-        masks: The objects of the mask stream.
-    """
-
-    name: str = checked(v.output_name)
-    source: str | int | FreeCamera | None = checked(_camera_source, default=None)
-    width: int = checked(v.even_pixels, default=640)
-    height: int = checked(v.even_pixels, default=480)
-    frame_rate: Fraction | None = checked(v.optional(v.hertz), default=None)
-    enabled: bool = checked(v.boolean, default=True)
-    depth_mode: str = checked(v.not_yet("off", "depth"), default="off")
-    depth_scale: float = checked(v.positive, default=0.001)
-    sensor_model: str | None = checked(v.not_yet(None, "depth"), default=None)
-    masks: tuple[str, ...] | None = checked(v.not_yet(None, "masks"), default=None)
-
-    def __post_init__(self) -> None:
-        v.validate(self, f"camera {shown(self.name)}: ")
-
-    @property
-    def key(self) -> str:
-        """The colour stream's feature key."""
-        return f"observation.images.{self.name}"
 
 
 def _column_source(field: str, value: Any) -> Any:
@@ -250,6 +174,7 @@ class RecorderSettings:
         record_masks: Write mask streams.
         policy_period: Steps between two inferences of the policy; sets ``new_policy_step``.
         video_format: Codec of colour video.
+        hardware_encoder: Encode on the GPU where it really can; what was used is in ``video.codec`` and the log.
         video_preset: x264 preset: speed against size.
         render_quality: ``model`` as the model says, ``fast`` (small shadow map, no multisampling),
             ``fastest`` (no shadows).
@@ -279,16 +204,17 @@ class RecorderSettings:
     record_data: bool = checked(v.boolean, default=True)
     record_cameras: bool = checked(v.boolean, default=True)
     record_color_video: bool = checked(v.boolean, default=True)
-    record_masks: bool = checked(v.not_yet(False, "masks"), default=False)
+    record_masks: bool = checked(v.boolean, default=False)
     policy_period: int = checked(v.whole(1), default=1)
-    video_format: str = checked(v.one_of("h264"), default="h264")
+    video_format: str = checked(v.one_of("h264", "hevc", "av1"), default="h264")
+    hardware_encoder: bool = checked(v.boolean, default=False)
     video_preset: str = checked(v.one_of(*PRESETS), default="ultrafast")
     render_quality: str = checked(v.one_of("model", "fast", "fastest"), default="model")
     metadata_every: int = checked(v.whole(1), default=25)
     seed: int = checked(v.whole(0, 2**63 - 1), default=0)
     worker_timeout_s: float = checked(_wait, default=60.0)
     cameras: tuple[Camera, ...] = checked(v.several(v.instance(Camera), unique=False), default=())
-    lidars: tuple[Any, ...] = checked(v.not_yet((), "lidar"), default=())
+    lidars: tuple[Lidar, ...] = checked(v.several(v.instance(Lidar), unique=False), default=())
     tasks: tuple[str, ...] = checked(v.several(v.text), default=())
     koyu: Any = checked(v.not_yet(None, "koyu bundles"), default=None)
     formats: tuple[str, ...] = checked(v.not_yet(("session",), "other formats"), default=("session",))
@@ -296,6 +222,7 @@ class RecorderSettings:
     def __post_init__(self) -> None:
         v.validate(self)
         v.distinct("cameras", tuple(c.name for c in self.cameras))
+        v.distinct("lidars", tuple(one.name for one in self.lidars))
         _check_column_names(self)
         _check_something_is_recorded(self)
         _check_chunk_numbers(self)
@@ -307,10 +234,21 @@ class RecorderSettings:
 
     @property
     def recorded_cameras(self) -> tuple[Camera, ...]:
-        """The cameras that write a colour stream under these settings."""
-        if not (self.record_cameras and self.record_color_video):
+        """The cameras that write at least one stream under these settings."""
+        return tuple(c for c in self.cameras if self.kinds_of(c))
+
+    @property
+    def recorded_lidars(self) -> tuple[Lidar, ...]:
+        """The lidar sensors that record."""
+        return tuple(one for one in self.lidars if one.enabled)
+
+    def kinds_of(self, camera: Camera) -> tuple[StreamKind, ...]:
+        """Return the kinds of streams a camera writes under these settings (spec: Video streams)."""
+        if not (self.record_cameras and camera.enabled):
             return ()
-        return tuple(c for c in self.cameras if c.enabled)
+        kinds = camera.picture_kinds if self.record_color_video else ()
+        has_masks = self.record_masks and camera.record_masks and camera.masks
+        return (*kinds, "mask") if has_masks else kinds
 
     @classmethod
     def of(
@@ -369,8 +307,8 @@ def _check_column_names(settings: RecorderSettings) -> None:
 
 
 def _check_something_is_recorded(settings: RecorderSettings) -> None:
-    if not settings.record_data and not settings.recorded_cameras:
-        remedy = "and no camera records: nothing would be written; switch one of them on"
+    if not (settings.record_data or settings.recorded_cameras or settings.recorded_lidars):
+        remedy = "and no camera or lidar records: nothing would be written; switch one of them on"
         raise SettingsError.of("record_data", False, remedy)
 
 

@@ -1,20 +1,49 @@
-"""The video files of one episode while it is open: pictures are drawn and encoded here, in the worker thread."""
+"""The files of one episode's streams while it is open: pictures are drawn and encoded here, in the worker thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lucky_recorder.episode import FinishedVideo
+from lucky_recorder import sensors
+from lucky_recorder.bindings import Camera
+from lucky_recorder.episode import FinishedScans, FinishedVideo
 from lucky_recorder.errors import LuckyRecorderError, StreamError
-from lucky_recorder.schema import Stream
+from lucky_recorder.files import make_folder
+from lucky_recorder.scans import ScanTrack
+from lucky_recorder.schema import Schema, Stream
 from lucky_recorder.statistics import PixelHistogram
 
 if TYPE_CHECKING:
+    from lucky_recorder.capture.lidar import Caster
     from lucky_recorder.capture.render import Painter
-    from lucky_recorder.capture.snapshot import Picture
+    from lucky_recorder.capture.snapshot import Picture, Ping, Sight
     from lucky_recorder.video.encoder import VideoEncoder
+
+Place = Callable[[str, str], Path]
+
+
+@dataclass(frozen=True)
+class Studio:
+    """What draws and scans for every episode of a recording.
+
+    Attributes:
+        schema: The recording's streams.
+        cameras: The recorded cameras, as pictures count them.
+        painter: Draws pictures; None without cameras.
+        casters: Scan for the lidars, as pings count them.
+        preset: The encoders' preset.
+        seed: The recording's seed, for noise.
+    """
+
+    schema: Schema
+    cameras: tuple[Camera, ...]
+    painter: Painter | None
+    casters: list[Caster]
+    preset: str
+    seed: int
 
 
 class Track:
@@ -23,9 +52,9 @@ class Track:
     def __init__(self, stream: Stream, path: Path, preset: str) -> None:
         self.stream = stream
         self.error: StreamError | None = None
-        self._path = path
+        self.frames = 0
+        self.path = path
         self._preset = preset
-        self._frames = 0
         self._pixels = PixelHistogram(stream.channels)
         self._encoder: VideoEncoder | None = None
 
@@ -33,18 +62,23 @@ class Track:
         """Encode a frame; the first opens the file."""
         if self._encoder is None:
             self._encoder = self._open()
-        self._pixels.add(self._frames, pixels)
+        if self.stream.kind == "color":
+            self._pixels.add(self.frames, pixels)
         self._encoder.write(pixels, bottom_up=bottom_up)
-        self._frames += 1
+        self.frames += 1
 
     def _open(self) -> VideoEncoder:
-        from lucky_recorder.files import make_folder
         from lucky_recorder.video.encoder import VideoEncoder
 
-        make_folder(self._path.parent)
+        make_folder(self.path.parent)
         stream = self.stream
         return VideoEncoder(
-            self._path, width=stream.width, height=stream.height, fps=stream.rate, codec=stream.codec, preset=self._preset
+            self.path,
+            width=stream.width,
+            height=stream.height,
+            fps=stream.rate,
+            codec=stream.encoder,
+            preset=self._preset,
         )
 
     def finish(self) -> FinishedVideo | None:
@@ -64,49 +98,130 @@ class Track:
 
 
 class Tracks:
-    """All open files of one episode. A stream that fails stays failed; the others go on."""
+    """All open files of one episode. A stream that fails stays failed; the others go on.
 
-    def __init__(self, streams: Sequence[Stream], place: Callable[[Stream], Path], preset: str, painter: Painter) -> None:
-        self._tracks = [Track(s, place(s), preset) for s in streams]
-        self._painter = painter
+    Attributes:
+        error: What failed first, or None.
+    """
 
-    @property
-    def error(self) -> StreamError | None:
-        """What failed first, or None."""
-        return next((t.error for t in self._tracks if t.error is not None), None)
+    def __init__(self, studio: Studio, place: Place, episode_key: str) -> None:
+        self.error: StreamError | None = None
+        self._studio = studio
+        self._key = episode_key
+        self._place = place
+        filmed = [s for s in studio.schema.streams if s.encoder]
+        tracks = [Track(s, place(s.key, s.suffix), studio.preset) for s in filmed]
+        self._tracks = [[t for t in tracks if t.stream.camera == c.name] for c in studio.cameras]
+        self._scans = [ScanTrack(s, place(f"lidar-{s.name}", ".mp4"), studio.preset) for s in studio.schema.scans]
 
-    def write(self, pictures: Sequence[Picture]) -> None:
-        """Draw and encode the pictures of one tick."""
-        for picture in pictures:
-            track = self._tracks[picture.stream]
-            if track.error is not None:
-                picture.release()
-                continue
+    def write(self, sights: Sequence[Sight]) -> None:
+        """Draw, scan and encode what is due at one tick."""
+        from lucky_recorder.capture.snapshot import Picture
+
+        for sight in sights:
             try:
-                track.write(*self._painter.draw(picture))
-            except Exception as error:  # whatever a driver or a codec raises fails the stream, not the thread
-                self._fail(track, error)
+                if isinstance(sight, Picture):
+                    self._film(sight)
+                else:
+                    self._scan(sight)
+            finally:
+                sight.release()
 
-    def finish(self) -> dict[str, FinishedVideo]:
-        """Close every file and return those that are whole, by stream key."""
-        finished = {}
-        for track in self._tracks:
-            try:
-                one = track.finish()
-            except Exception as error:  # as above
-                self._fail(track, error)
-                continue
-            if one is not None:
-                finished[track.stream.key] = one
-        return finished
+    def _film(self, picture: Picture) -> None:
+        for track in self._tracks[picture.camera]:
+            if track.error is None:
+                try:
+                    track.write(*self._draw(track, picture))
+                except Exception as error:  # whatever a driver or a codec raises fails the stream, not the thread
+                    self._fail(track, track.stream.key, error)
 
-    def _fail(self, track: Track, error: Exception) -> None:
+    def _draw(self, track: Track, picture: Picture) -> tuple[Any, bool]:
+        """Return the pixels of one of a camera's streams, and whether the bottom row is first."""
+        painter = self._studio.painter
+        assert painter is not None
+        if track.stream.kind == "color":
+            return painter.color(picture)
+        if track.stream.kind == "mask":
+            return painter.labels(picture)
+        return self._sense(track, picture, painter), False
+
+    def _sense(self, track: Track, picture: Picture, painter: Painter) -> Any:
+        from lucky_recorder.capture.depth import sensor_codes
+
+        depth, frustum = painter.depth(picture)
+        noise = sensors.noise(self._studio.seed, self._key, track.stream.key, track.frames)
+        return sensor_codes(self._studio.cameras[picture.camera], sensors.View(depth, frustum.focal, noise))
+
+    def _scan(self, ping: Ping) -> None:
+        track = self._scans[ping.lidar]
+        if track.error is not None:
+            return
+        try:
+            noise = sensors.noise(self._studio.seed, self._key, f"lidar-{track.stream.name}", track.count)
+            track.add(self._studio.casters[ping.lidar].cast(ping.state, noise))
+        except Exception as error:  # as above
+            self._fail(track, f"lidar-{track.stream.name}", error)
+
+    def finish(self) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
+        """Close every file and return the streams that are whole: videos by key, scans by the lidar's name."""
+        videos: dict[str, FinishedVideo] = {}
+        for track in (t for tracks in self._tracks for t in tracks):
+            self._finish_into(videos, track.stream.key, track)
+        for stream in self._studio.schema.streams:
+            if stream.kind == "rgbd":
+                self._combine(stream, videos)
+        scans: dict[str, FinishedScans] = {}
+        for scan in self._scans:
+            self._finish_into(scans, scan.stream.name, scan)
+        return videos, scans
+
+    def _finish_into(self, finished: dict[str, Any], key: str, track: Track | ScanTrack) -> None:
+        try:
+            one = track.finish()
+        except Exception as error:  # as above
+            self._fail(track, key, error)
+            return
+        if one is not None:
+            finished[key] = one
+
+    def _combine(self, stream: Stream, videos: dict[str, FinishedVideo]) -> None:
+        """Copy a camera's colour and depth tracks into one file; it is there only if both are."""
+        from lucky_recorder.video.encoder import VideoFile
+        from lucky_recorder.video.remux import combine
+
+        color = videos.get(f"observation.images.{stream.camera}")
+        depth = videos.get(f"observation.images.{stream.camera}_depth")
+        if color is None or depth is None:
+            return
+        target = self._place(stream.key, stream.suffix)
+        try:
+            make_folder(target.parent)
+            combine(color.file.path, depth.file.path, target)
+            file = VideoFile(target, color.file.frames, target.stat().st_size)
+            videos[stream.key] = FinishedVideo(file, PixelHistogram())
+        except Exception as error:  # as above
+            target.unlink(missing_ok=True)
+            self._fail(Track(stream, target, ""), stream.key, error)
+
+    def _fail(self, track: Track | ScanTrack, key: str, error: Exception) -> None:
         what = error if isinstance(error, LuckyRecorderError) else f"{type(error).__name__}: {error}"
-        track.error = StreamError(f"stream {track.stream.key!r} failed: {what}")
+        track.error = StreamError(f"stream {key!r} failed: {what}")
         track.error.__cause__ = error
+        self.error = self.error or track.error
         track.abort()
 
     def abort(self) -> None:
         """Close and remove every file."""
-        for track in self._tracks:
+        for track in (*(t for tracks in self._tracks for t in tracks), *self._scans):
             track.abort()
+
+
+def unlink(videos: Mapping[str, FinishedVideo], scans: Mapping[str, FinishedScans]) -> None:
+    """Remove the files of streams that will not be committed."""
+    for video in videos.values():
+        video.file.path.unlink(missing_ok=True)
+    for scan in scans.values():
+        if scan.proxy is not None:
+            scan.proxy.path.unlink(missing_ok=True)
+
+

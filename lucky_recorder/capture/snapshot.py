@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture import names
+from lucky_recorder.capture.masks import Labels
 from lucky_recorder.capture.simulation import Simulation
 from lucky_recorder.errors import SettingsError, StreamError, WorkerStalledError
-from lucky_recorder.settings import Camera, FreeCamera
+from lucky_recorder.bindings import Camera, FreeCamera
 
 if TYPE_CHECKING:
     import mujoco
@@ -22,24 +23,44 @@ _SPARE_GEOMS = 1000
 
 
 class Picture(NamedTuple):
-    """One stream's view at one tick: a scene still to be drawn, or pixels that are there already.
+    """One camera's view at one tick: a scene still to be drawn, or pixels that are there already.
 
     Attributes:
-        stream: Index of the stream.
+        camera: Index of the camera among those recorded.
         scene: The scene, with its camera in it.
         pixels: uint8, shape ``(height, width, 3)``, top row first.
         pool: Where the scene goes back to.
+        labels: What its mask stream labels.
     """
 
-    stream: int
+    camera: int
     scene: mujoco.MjvScene | None = None
     pixels: NDArray[np.uint8] | None = None
     pool: ScenePool | None = None
+    labels: Labels | None = None
 
     def release(self) -> None:
         """Give the scene back."""
         if self.pool is not None:
             self.pool.give_back(self.scene)
+
+
+class Ping(NamedTuple):
+    """The state that one lidar is to scan.
+
+    Attributes:
+        lidar: Index of the lidar among those recorded.
+        state: The full integration state, float64.
+    """
+
+    lidar: int
+    state: NDArray[np.float64]
+
+    def release(self) -> None:
+        """Nothing to give back."""
+
+
+Sight = Picture | Ping
 
 
 class ScenePool:
@@ -83,31 +104,28 @@ class ScenePool:
         return mujoco.MjvScene(self._model, self._geoms)
 
 
-Look = Callable[[], Picture]
+Look = Callable[[], Sight]
 
 
 class Eye(NamedTuple):
-    """One recorded camera: how often it looks, and how."""
+    """One recorded camera or lidar: at which ticks it looks, and how."""
 
-    camera: Camera
     every: int
     look: Look
 
 
 class Rig:
-    """The recorded cameras of one simulation."""
+    """The recorded cameras and lidars of one simulation."""
 
     def __init__(self, eyes: Sequence[Eye]) -> None:
         self._eyes = tuple(eyes)
 
-    def snapshot(self, tick: int) -> list[Picture]:
-        """Look through every camera that is due at a tick."""
+    def snapshot(self, tick: int) -> list[Sight]:
+        """Look through everything that is due at a tick."""
         return [eye.look() for eye in self._eyes if tick % eye.every == 0]
 
 
-def through_model(
-    simulation: Simulation, camera: Camera, stream: int, pool: ScenePool
-) -> Look:
+def through_model(simulation: Simulation, camera: Camera, index: int, pool: ScenePool, labels: Labels | None) -> Look:
     """Make the look of a model's camera, or of a free one.
 
     Raises:
@@ -132,7 +150,7 @@ def through_model(
         while scene.ngeom >= scene.maxgeom:
             scene = pool.larger(scene)
             fill(scene)
-        return Picture(stream, scene, pool=pool)
+        return Picture(index, scene, pool=pool, labels=labels)
 
     return look
 
@@ -170,11 +188,27 @@ def _camera_id(model: mujoco.MjModel, camera: Camera) -> int:
     return names.id_of(model, "camera", str(source), field)
 
 
-def through_render(render: Callable[[], Any], camera: Camera, stream: int) -> Look:
+def through_state(simulation: Simulation, index: int) -> Look:
+    """Make the look of a lidar: it takes the state along, to be scanned elsewhere."""
+    import mujoco
+
+    everything = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+    model, data = simulation.model, simulation.data
+    size = int(mujoco.mj_stateSize(model, everything))
+
+    def look() -> Ping:
+        state = np.empty(size)
+        mujoco.mj_getState(model, data, state, everything)
+        return Ping(index, state)
+
+    return look
+
+
+def through_render(render: Callable[[], Any], camera: Camera, index: int) -> Look:
     """Make the look of the environment's own ``render()``, drawn in the caller's thread."""
 
     def look() -> Picture:
-        return Picture(stream, pixels=rendered(render, camera))
+        return Picture(index, pixels=rendered(render, camera))
 
     return look
 

@@ -51,14 +51,14 @@ def video_column(stream: Stream, suffix: str) -> str:
 
 def episodes_schema(schema: Schema) -> pa.Schema:
     """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null."""
-    videos = [(video_column(s, suffix), kind) for s in schema.streams for suffix, kind in _VIDEO_COLUMNS]
+    videos = [(video_column(s, suffix), kind) for s in schema.described for suffix, kind in _VIDEO_COLUMNS]
     return pa.schema([*_EPISODE_COLUMNS, *videos])
 
 
 def features(schema: Schema) -> dict[str, dict[str, Any]]:
     """Return the ``features`` of ``info.json``: one entry per column and per stream."""
     columns = {f.name: _column_feature(f) for f in schema.fields} if schema.has_rows else {}
-    return columns | {s.key: _stream_feature(s) for s in schema.streams}
+    return columns | {s.key: _stream_feature(s) for s in schema.described}
 
 
 def _column_feature(field: Field) -> dict[str, Any]:
