@@ -87,6 +87,8 @@ class Lane:
         Raises:
             CaptureError: If time ran backwards, a state is not finite, or a column's source gave what cannot be recorded.
         """
+        if self._is_open:
+            self.drop_half()
         if self._time is not None:
             now = self._time.time
             if now < self._last_time:

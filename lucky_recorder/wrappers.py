@@ -269,7 +269,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         model, data = found or (None, None)
         control = resolve.control_rate(self.env) or (None if found else resolve.frame_rate(self.env))
         render = self.env.render if self.env.render_mode == "rgb_array" else None
-        return open_source(self.settings, model, data, self.env.unwrapped, render, control)
+        return open_source(self.settings, model, data, self.env, render, control)
 
     def _rebind(self) -> None:
         """Find the simulation again: some environments make a new one at every reset."""

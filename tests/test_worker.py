@@ -136,12 +136,11 @@ def test_putting_into_a_queue_that_stays_full_is_bounded(start: Any, gate: Gate)
 
 
 def test_many_short_jobs_may_take_longer_than_one_may(start: Any) -> None:
-    worker = start(depth=64, timeout_s=SOON)
-    never = threading.Event()
-    for _ in range(8):
-        worker.put(lambda: never.wait(SOON / 4))
+    worker, never = start(depth=64, timeout_s=0.6), threading.Event()
+    for _ in range(6):
+        worker.put(lambda: never.wait(0.12))
     worker.flush()
-    assert worker._done >= 8
+    assert worker._done >= 6
 
 
 def test_stopping_runs_what_is_queued_and_ends_the_thread(start: Any, gate: Gate) -> None:

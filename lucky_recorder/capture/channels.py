@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder.capture.command import CommandMap
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.errors import CaptureError
+from lucky_recorder.errors import CaptureError, shown
 from lucky_recorder.schema import Field
 
 Phase = Literal["before", "after"]
@@ -50,7 +50,8 @@ class Column:
     Attributes:
         field: The column's schema.
         channel: The channel it is derived from.
-        select: Which elements of the channel, per robot: shape ``(robots, size)``; None: all of it, the same for all.
+        select: Which elements of the channel, per robot: shape ``(robots, size)``, or ``(1, size)`` where they are the
+            same for all; None: all of it, the same for all.
         is_command: Whether the channel's values are commands, to be mapped onto the joints' scale.
         per_robot: Whether the channel already has an entry per robot.
     """
@@ -68,7 +69,8 @@ class Column:
         if self.select is not None:
             values = values.reshape(ticks, -1)[:, self.select]
         elif not self.per_robot:
-            values = np.repeat(values[:, None], robots, axis=1)
+            values = values[:, None]
+        values = np.broadcast_to(values, (ticks, robots, *values.shape[2:]))
         return np.ascontiguousarray(values.reshape(ticks * robots, *self.field.shape), self.field.dtype)
 
 
@@ -78,18 +80,37 @@ def exact(name: str, value: Any, shape: tuple[int, ...], dtype: str, allow_nan: 
     Raises:
         CaptureError: If the shape differs, the value does not fit the dtype, or it is NaN or infinite unasked.
     """
-    given = np.asarray(value)
+    given = _as_array(name, value)
     if given.size == 1 and shape in ((), (1,)):
         given = given.reshape(shape)
     if given.shape != shape:
         raise CaptureError(f"column {name!r}: the source gave shape {given.shape}, declared is {shape}")
-    if given.dtype.kind not in "biuf":
-        raise CaptureError(f"column {name!r}: the source gave {value!r}, which is no number")
+    settled = given.copy() if given.dtype == dtype else _cast(name, value, given, dtype)
+    if not allow_nan and settled.dtype.kind == "f" and not np.isfinite(settled).all():
+        raise CaptureError(f"column {name!r}: {shown(value)} is not finite; set allow_nan=True to record it")
+    return settled
+
+
+def _cast(name: str, value: Any, given: NDArray[Any], dtype: str) -> NDArray[Any]:
     with np.errstate(all="ignore"):
         settled = given.astype(dtype)
-    if settled.dtype.kind == "f":
-        if not allow_nan and not np.isfinite(settled).all():
-            raise CaptureError(f"column {name!r}: {value!r} is not finite as {dtype}; set allow_nan=True to record it")
-    elif not np.array_equal(settled, given):
-        raise CaptureError(f"column {name!r}: {value!r} does not fit {dtype}; declare a dtype that holds it")
+        if not _is_kept(given, settled):
+            raise CaptureError(f"column {name!r}: {shown(value)} does not fit {dtype}; declare a dtype that holds it")
     return settled
+
+
+def _as_array(name: str, value: Any) -> NDArray[Any]:
+    try:
+        given = np.asarray(value)
+    except ValueError as error:  # a list of lists of several lengths
+        raise CaptureError(f"column {name!r}: the source gave {shown(value)}: {error}") from error
+    if given.dtype.kind not in "biuf":
+        raise CaptureError(f"column {name!r}: the source gave {shown(value)}, which is no number")
+    return given
+
+
+def _is_kept(given: NDArray[Any], settled: NDArray[Any]) -> bool:
+    """Tell whether a cast lost nothing; a float may be rounded to a shorter one, but not become infinite."""
+    if given.dtype.kind == "f" and settled.dtype.kind == "f":
+        return np.array_equal(np.isfinite(given), np.isfinite(settled))
+    return np.array_equal(settled, given) and np.array_equal(settled.astype(given.dtype), given)

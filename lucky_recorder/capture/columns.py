@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucky_recorder.capture import names
-from lucky_recorder.capture.channels import Channel, Column
+from lucky_recorder.capture.channels import Channel, Column, Phase, exact
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.simulation import Simulation
 from lucky_recorder.capture.sources import custom_column, space_layout
@@ -31,7 +31,7 @@ class Scene:
         settings: What the user asked for.
         simulation: The MuJoCo simulation, if there is one.
         robots: Its robots.
-        env: The unwrapped environment, if there is one.
+        env: The environment as it is stepped, if there is one: wrappers may change its spaces.
     """
 
     settings: RecorderSettings
@@ -114,10 +114,10 @@ def columns_of(scene: Scene) -> tuple[Column, ...]:
 
 def _action(scene: Scene) -> Column:
     model = scene.model
-    ids = [r.actuators for r in scene.robots]
-    labels = tuple(names.name_of(model, "actuator", a) for actuators in ids for a in actuators)
-    field = Field("action", "float64", (len(ids[0]),), names=labels, has_stats=True)
-    return Column(field, _vector(scene, "ctrl", "after"), select=np.array(ids, np.intp), is_command=True)
+    select = [[c for a in r.actuators for c in names.commands_of(model, a)] for r in scene.robots]
+    labels = tuple(label for r in scene.robots for a in r.actuators for label in names.command_names(model, a))
+    field = Field("action", "float64", (len(select[0]),), names=labels, has_stats=True)
+    return Column(field, _vector(scene, "ctrl", "after"), select=np.array(select, np.intp), is_command=True)
 
 
 def _state(scene: Scene, joints: Sequence[Sequence[int]]) -> Column:
@@ -158,15 +158,14 @@ def _gym_columns(scene: Scene) -> list[Column]:
     size = int(np.prod(shape, dtype=np.int64))
     listed = shape if size > 1 else ()
 
-    def action(moment: Moment) -> Any:
-        return np.asarray(moment.action, dtype).reshape(listed)
-
-    def after(name: str, shape: tuple[int, ...], kind: str, read: Callable[[Moment], Any], merge: Any = None) -> Column:
-        return Column(Field(name, kind, shape, has_stats=True), Channel(name, "after", shape, kind, read=read, merge=merge))
+    def column(name: str, phase: Phase, kind: str, read: Callable[[Moment], Any], merge: Any = None) -> Column:
+        shape = listed if name == "gym.action" else ()
+        channel = Channel(name, phase, shape, kind, read=lambda m: exact(name, read(m), shape, kind, False), merge=merge)
+        return Column(Field(name, kind, shape, has_stats=True), channel)
 
     return [
-        after("gym.action", listed, dtype, action),
-        after("next.reward", (), "float64", lambda m: m.reward, "sum"),
-        after("next.done", (), "bool", lambda m: m.done, "or"),
-        after("next.success", (), "bool", lambda m: m.success, "or"),
+        column("gym.action", "before", dtype, lambda m: m.action),
+        column("next.reward", "after", "float64", lambda m: m.reward, "sum"),
+        column("next.done", "after", "bool", lambda m: m.done, "or"),
+        column("next.success", "after", "bool", lambda m: m.success, "or"),
     ]

@@ -1,7 +1,8 @@
 """The ``action`` column: actuator commands on the joints' scale, and the way back (spec: What each recorder mode records).
 
 A command is clamped to its control range and mapped linearly onto the range of the joint, where both are limited and
-the actuator drives a single hinge or slide joint directly. Every other command is recorded as it is.
+the actuator drives a single hinge or slide joint directly. Every other command is recorded as it is, and so are those
+of an actuator that takes several (a position and a velocity, say): not all of them are on a joint's scale.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CommandMap:
-    """The mapping of some actuators' commands, as their ranges were when it was made.
+    """The mapping of ``n`` commands, as the ranges were when it was made.
 
     Attributes:
         mapped: bool, shape ``(n,)``: whether a command is mapped at all.
@@ -41,13 +42,14 @@ class CommandMap:
 
     @classmethod
     def of(cls, model: mujoco.MjModel, actuators: Sequence[int]) -> CommandMap:
-        """Read the ranges of some actuators from a model."""
-        ids = np.asarray(actuators, np.intp)
-        joints = np.array([_mapped_joint(model, int(a)) for a in ids], np.intp)
+        """Read the ranges of some actuators' commands from a model, actuator by actuator."""
+        commands = [c for a in actuators for c in names.commands_of(model, a)]
+        joints = np.array([_mapped_joint(model, a) for a in actuators for _ in names.commands_of(model, a)], np.intp)
         mapped = joints >= 0
-        ctrl = np.array(model.actuator_ctrlrange[ids], np.float64).reshape(-1, 2)
-        joint = np.where(mapped[:, None], model.jnt_range[np.maximum(joints, 0)] if model.njnt else 0.0, 0.0)
-        return cls(mapped, ctrl[:, 0], ctrl[:, 1], joint[:, 0].copy(), joint[:, 1].copy())
+        ctrl = np.array(model.actuator_ctrlrange[np.array(commands, np.intp)], np.float64)
+        joint = np.zeros_like(ctrl)
+        joint[mapped] = model.jnt_range[joints[mapped]]
+        return cls(mapped, ctrl[:, 0], ctrl[:, 1], joint[:, 0], joint[:, 1])
 
     def to_action(self, ctrl: ArrayLike) -> Floats:
         """Map commands, shape ``(…, n)``, to the values of the ``action`` column."""
@@ -83,7 +85,10 @@ def _mapped_joint(model: mujoco.MjModel, actuator: int) -> int:
     """Return the joint whose range an actuator's command is mapped onto, or -1."""
     import mujoco
 
-    if not model.actuator_ctrllimited[actuator] or not names.drives_joint_directly(model, actuator):
+    commands = names.commands_of(model, actuator)
+    if len(commands) != 1 or not model.actuator_ctrllimited[commands[0]]:
+        return -1
+    if not names.drives_joint_directly(model, actuator):
         return -1
     joint = int(model.actuator_trnid[actuator, 0])
     single = int(model.jnt_type[joint]) in (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
@@ -96,11 +101,11 @@ def commands_to_ctrl(model: mujoco.MjModel, action: ArrayLike, actuators: Sequen
     Args:
         model: The model the action was recorded on.
         action: Values of the ``action`` column, shape ``(…, n)``.
-        actuators: The ids of the ``n`` actuators; default: all of the model's.
+        actuators: The ids of the actuators that take the ``n`` commands; default: all of the model's.
 
     Returns:
         Commands, float64, shape ``(…, n)``: the inverse of the mapping, to rounding; commands outside their control
         range were clamped when they were recorded.
     """
-    ids = range(model.nu) if actuators is None else actuators
-    return CommandMap.of(model, list(ids)).to_ctrl(action)
+    ids = range(names.actuator_count(model)) if actuators is None else actuators
+    return CommandMap.of(model, ids).to_ctrl(action)

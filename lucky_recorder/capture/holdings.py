@@ -1,7 +1,7 @@
 """What a rendering context holds of a model, so that a change of it between episodes shows.
 
-Colours, lights, cameras and poses travel in every scene. Textures, meshes, height fields, skins, the textures of
-materials and a few visual settings are copied when a context is made; they are compared at each episode's start.
+Colours, lights, cameras and poses travel in every scene. Textures, meshes, height fields, skins, planes, the textures
+of materials and a few visual settings are copied when a context is made; they are compared at each episode's start.
 """
 
 from __future__ import annotations
@@ -16,13 +16,24 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 
-_UPLOADED = ("tex_data", "mesh_vert", "mesh_normal", "mesh_texcoord", "mesh_face", "hfield_data")
-_HELD = ("mat_texid", "mat_texuniform", "mat_texrepeat", "skin_vert", "skin_texcoord", "skin_face", "hfield_size")
+# The arrays of meshes, each with what counts their places.
+_MESHES = {
+    "mesh_vert": "vert",
+    "mesh_normal": "normal",
+    "mesh_texcoord": "texcoord",
+    "mesh_face": "face",
+    "mesh_facenormal": "face",
+    "mesh_facetexcoord": "face",
+}
+_UPLOADED = ("tex_data", *_MESHES, "hfield_data")
+_OF_PLANES = ("geom_size", "geom_matid")
+_HELD = ("mat_texid", "mat_texuniform", "mat_texrepeat", "skin_texcoord", "skin_face", "hfield_size", *_OF_PLANES)
 _VISUAL = {
     "global_": ("linewidth",),
-    "map": ("fogstart", "fogend", "shadowclip", "shadowscale"),
+    "map": ("fogstart", "fogend", "shadowclip", "shadowscale", "zfar"),
     "rgba": ("fog",),
     "quality": ("shadowsize", "offsamples", "numslices", "numstacks", "numquads"),
+    "stat": ("extent",),
 }
 
 
@@ -50,7 +61,10 @@ class Holdings:
     """Remembers what the worker's context was last told of a model."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
+        import mujoco
+
         self._model = model
+        self._planes = np.flatnonzero(model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE))
         self._arrays = {name: np.array(getattr(model, name)) for name in (*_UPLOADED, *_HELD) if hasattr(model, name)}
         self._visual = _visual(model)
 
@@ -66,17 +80,20 @@ class Holdings:
         return change
 
     def _differs(self, name: str, old: NDArray[Any]) -> bool:
-        return not np.array_equal(getattr(self._model, name), old)
+        new = getattr(self._model, name)
+        if name in _OF_PLANES:
+            new, old = new[self._planes], old[self._planes]
+        return not np.array_equal(new, old)
 
     def _describe(self, arrays: Arrays, visual: dict[tuple[str, str], Any]) -> Change:
         model = self._model
-        changed = {name: np.flatnonzero((arrays[name] != self._arrays[name]).reshape(len(arrays[name]), -1).any(1)) for name in arrays}
+        changed = {name: _changed_places(new, self._arrays[name]) for name, new in arrays.items()}
         textures = _hit(changed.get("tex_data"), model.tex_adr, model.ntex)
         hfields = _hit(changed.get("hfield_data"), model.hfield_adr, model.nhfield)
         meshes = {
             mesh
-            for name, address in (("vert", "vert"), ("normal", "normal"), ("texcoord", "texcoord"), ("face", "face"))
-            for mesh in _hit(changed.get(f"mesh_{name}"), getattr(model, f"mesh_{address}adr"), model.nmesh)
+            for name, counted in _MESHES.items()
+            for mesh in _hit(changed.get(name), getattr(model, f"mesh_{counted}adr"), model.nmesh)
         }
         is_deep = bool(visual) or any(name not in _UPLOADED for name in arrays)
         return Change(arrays, visual, textures, tuple(sorted(meshes)), hfields, is_deep)
@@ -84,10 +101,18 @@ class Holdings:
 
 def _visual(model: mujoco.MjModel) -> dict[tuple[str, str], Any]:
     return {
-        (group, name): np.array(getattr(getattr(model.vis, group), name))
+        (group, name): np.array(getattr(_owner(model, group), name))
         for group, names in _VISUAL.items()
         for name in names
     }
+
+
+def _changed_places(new: NDArray[Any], old: NDArray[Any]) -> NDArray[np.intp]:
+    return np.flatnonzero((new != old).reshape(len(new), -1).any(axis=1))
+
+
+def _owner(model: mujoco.MjModel, group: str) -> Any:
+    return model.stat if group == "stat" else getattr(model.vis, group)
 
 
 def _hit(changed: NDArray[np.intp] | None, addresses: NDArray[Any], count: int) -> tuple[int, ...]:
@@ -105,7 +130,7 @@ def apply(model: mujoco.MjModel, change: Change) -> None:
     for name, values in change.arrays.items():
         getattr(model, name)[...] = values
     for (group, name), value in change.visual.items():
-        owner = getattr(model.vis, group)
+        owner = _owner(model, group)
         if value.ndim:
             getattr(owner, name)[...] = value
         else:

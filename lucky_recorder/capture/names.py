@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _BALL = ("_qw", "_qx", "_qy", "_qz")
 _FREE = ("_x", "_y", "_z", *_BALL)
+# The inputs an actuator may take, in the order of their commands and of their bits.
+_INPUTS = ("_pos", "_vel", "_ff", "_voltage", "_none", "_pressure")
+_ORIENTATION = {3: ("_x", "_y", "_z"), 4: _BALL}
 
 
 def name_of(model: mujoco.MjModel, kind: str, index: int) -> str:
@@ -24,7 +27,7 @@ def name_of(model: mujoco.MjModel, kind: str, index: int) -> str:
 
 
 def id_of(model: mujoco.MjModel, kind: str, name: str, field: str) -> int:
-    """Return the id of a named thing.
+    """Return the id of a thing by the name that `name_of` gives it.
 
     Raises:
         SettingsError: If the model has none of that name; names the nearest ones it has.
@@ -34,6 +37,8 @@ def id_of(model: mujoco.MjModel, kind: str, name: str, field: str) -> int:
     index = int(mujoco.mj_name2id(model, _object(kind), name))
     if index < 0:
         known = all_of(model, kind)
+        if name in known:
+            return known.index(name)
         near = difflib.get_close_matches(name, known, 3, 0.4) or known[:8]
         raise SettingsError.of(field, name, f"the model has no {kind} of that name; it has: {', '.join(near) or 'none'}")
     return index
@@ -44,7 +49,7 @@ def all_of(model: mujoco.MjModel, kind: str) -> list[str]:
     counts = {
         "body": model.nbody,
         "joint": model.njnt,
-        "actuator": model.nu,
+        "actuator": actuator_count(model),
         "camera": model.ncam,
         "sensor": model.nsensor,
         "site": model.nsite,
@@ -74,6 +79,40 @@ def joint_addresses(model: mujoco.MjModel, joint: int) -> range:
     return range(start, start + len(joint_suffixes(model, joint)))
 
 
+def actuator_count(model: mujoco.MjModel) -> int:
+    """Return how many actuators there are: as many as commands, but for those that take several or none."""
+    return int(getattr(model, "nactuator", model.nu))
+
+
+def commands_of(model: mujoco.MjModel, actuator: int) -> range:
+    """Return where an actuator's commands lie in ``ctrl``: mostly it has one."""
+    if not hasattr(model, "actuator_ctrladr"):
+        return range(actuator, actuator + 1)
+    start = int(model.actuator_ctrladr[actuator])
+    return range(start, start + int(model.actuator_ctrlnum[actuator]))
+
+
+def command_names(model: mujoco.MjModel, actuator: int) -> tuple[str, ...]:
+    """Return a name per command: the actuator's, with a suffix where it takes several: ``wrist_pos``, ``wrist_vel``."""
+    name = name_of(model, "actuator", actuator)
+    count = len(commands_of(model, actuator))
+    return (name,) if count == 1 else tuple(name + suffix for suffix in _command_suffixes(model, actuator, count))
+
+
+def _command_suffixes(model: mujoco.MjModel, actuator: int, count: int) -> tuple[str, ...]:
+    if _is_orientation(model, actuator):
+        return _ORIENTATION[count]
+    taken = int(model.actuator_ctrlspec[actuator]) if count else 0
+    named = tuple(suffix for bit, suffix in enumerate(_INPUTS) if taken >> bit & 1)
+    return named if len(named) == count else tuple(f"_{i}" for i in range(count))
+
+
+def _is_orientation(model: mujoco.MjModel, actuator: int) -> bool:
+    import mujoco
+
+    return int(model.actuator_trntype[actuator]) == int(getattr(mujoco.mjtTrn, "mjTRN_SO3", -1))
+
+
 def drives_joint_directly(model: mujoco.MjModel, actuator: int) -> bool:
     """Tell whether an actuator has a joint transmission."""
     import mujoco
@@ -86,8 +125,9 @@ def driven_joints(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
     """Return the joints an actuator drives: of its joint transmission, or of its fixed tendon."""
     import mujoco
 
-    target = int(model.actuator_trnid[actuator, 0])
-    if drives_joint_directly(model, actuator):
+    target, reference = (int(i) for i in model.actuator_trnid[actuator])
+    turns_ball = _is_orientation(model, actuator) and reference < 0
+    if turns_ball or drives_joint_directly(model, actuator):
         return (target,)
     if int(model.actuator_trntype[actuator]) != int(mujoco.mjtTrn.mjTRN_TENDON):
         return ()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _INWARD = ("unwrapped", "env", "_env", "gym_env", "physics", "_physics", "sim", "_sim")
 _PAIRS = (("model", "data"), ("_model", "_data"), ("mj_model", "mj_data"))
+_INNER = ("_model", "_data")
 _DEPTH = 64
 
 
@@ -31,22 +32,28 @@ def find_simulation(env: Any) -> Found | None:
     """
     for place in _inward(env):
         for pair in _PAIRS:
-            model, data = (_bare(_get(place, name)) for name in pair)
+            model, data = (_bare(_get(place, name), inner) for name, inner in zip(pair, _INNER, strict=True))
             if _is_pair(model, data):
                 return Found(model, data)
     return None
 
 
 def _inward(env: Any) -> Iterator[Any]:
-    seen: set[int] = set()
-    waiting = deque([env])
-    while waiting and len(seen) < _DEPTH:
-        place = waiting.popleft()
+    """Walk inward, breadth first; the environments that one holds under a name of its own come last."""
+    seen: dict[int, Any] = {}  # holds on to them: the id of one that is gone may be another's
+    waiting, last = deque([env]), deque[Any]()
+    while (waiting or last) and len(seen) < _DEPTH:
+        place = waiting.popleft() if waiting else last.popleft()
         if place is None or id(place) in seen:
             continue
-        seen.add(id(place))
+        seen[id(place)] = place
         yield place
         waiting.extend(_get(place, name) for name in _INWARD)
+        last.extend(held for held in (_get(place, "__dict__") or {}).values() if _is_environment(held))
+
+
+def _is_environment(value: Any) -> bool:
+    return all(_get(value, name) is not None for name in ("step", "reset", "action_space", "observation_space"))
 
 
 def _get(place: Any, name: str) -> Any:
@@ -56,12 +63,11 @@ def _get(place: Any, name: str) -> Any:
         return None
 
 
-def _bare(wrapped: Any) -> Any:
+def _bare(wrapped: Any, inner: str) -> Any:
     """Open dm_control's ``.ptr`` and robosuite's ``._model`` and ``._data``."""
     if _is_native(wrapped):
         return wrapped
-    inner = (_get(wrapped, name) for name in ("ptr", "_model", "_data"))
-    return next((one for one in inner if _is_native(one)), wrapped)
+    return next((one for one in (_get(wrapped, "ptr"), _get(wrapped, inner)) if _is_native(one)), None)
 
 
 def _is_native(value: Any) -> bool:

@@ -59,7 +59,7 @@ def find_robots(model: mujoco.MjModel, roots: Sequence[str] | None) -> tuple[Rob
         SettingsError: If a body is unknown, robots overlap, or they differ in their actuators or joints.
     """
     if roots is None:
-        return (_robot(model, model_name(model), range(model.nu)),)
+        return (_robot(model, model_name(model), range(names.actuator_count(model))),)
     if not roots:
         raise SettingsError.of("robots", (), "name at least one root body, or leave it out")
     bodies = [names.id_of(model, "body", root, f"robots[{i}]") for i, root in enumerate(roots)]
@@ -76,7 +76,8 @@ def model_name(model: mujoco.MjModel) -> str:
 
 
 def _own(model: mujoco.MjModel, root: int) -> list[int]:
-    return [a for a in range(model.nu) if any(names.is_within(model, b, root) for b in names.actuator_bodies(model, a))]
+    everyone = range(names.actuator_count(model))
+    return [a for a in everyone if any(names.is_within(model, b, root) for b in names.actuator_bodies(model, a))]
 
 
 def _robot(model: mujoco.MjModel, name: str, actuators: Sequence[int]) -> Robot:
@@ -96,10 +97,11 @@ def _check_apart(model: mujoco.MjModel, roots: Sequence[str], bodies: Sequence[i
 
 
 def _layout(model: mujoco.MjModel, robot: Robot) -> tuple[object, ...]:
-    """Describe what must be the same of every robot: how many actuators, which kinds of joints, what drives which."""
+    """Describe what must be the same of every robot: its actuators' commands, its kinds of joints, what drives which."""
     order = {actuator: i for i, actuator in enumerate(robot.actuators)}
+    commands = tuple(len(names.commands_of(model, a)) for a in robot.actuators)
     joints = tuple((int(model.jnt_type[d.joint]), order[d.actuator]) for d in robot.driven)
-    return len(robot.actuators), joints
+    return commands, joints
 
 
 def _check_alike(model: mujoco.MjModel, robots: Sequence[Robot]) -> None:
@@ -117,6 +119,6 @@ def _check_alike(model: mujoco.MjModel, robots: Sequence[Robot]) -> None:
 
 def _warn_of_orphans(model: mujoco.MjModel, robots: Sequence[Robot]) -> None:
     owned = {a for robot in robots for a in robot.actuators}
-    orphans = [names.name_of(model, "actuator", a) for a in range(model.nu) if a not in owned]
+    orphans = [name for a, name in enumerate(names.all_of(model, "actuator")) if a not in owned]
     if orphans:
         warnings.warn(f"actuators of no robot are not recorded: {', '.join(orphans)}", RuntimeWarning, stacklevel=2)

@@ -94,4 +94,7 @@ def _kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco
         steps.append(mujoco.mj_flex)
     if model.ntendon:
         steps.append(mujoco.mj_tendon)
+    if (model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER)).any():
+        # Their rays are drawn as lines as long as what they read.
+        steps.append(mujoco.mj_sensorPos)
     return tuple(steps)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lucky_recorder import clock
-from lucky_recorder.capture import holdings, snapshot
+from lucky_recorder.capture import holdings, names, snapshot
 from lucky_recorder.capture.columns import MODES, Scene, columns_of
 from lucky_recorder.capture.command import CommandMap
 from lucky_recorder.capture.moment import Moment
@@ -73,7 +73,7 @@ class Source:
         schema: What its rows and frames are.
         columns: The columns, each with the channel it derives from.
         channels: The channels, each once.
-        moment: What callables are given.
+        moment: What callables are given: one object for the whole recording.
         clocks: The rates.
         time: An object whose ``time`` is the simulation's own, or None.
         painter: Draws its pictures in the worker, or None without cameras.
@@ -89,9 +89,11 @@ class Source:
     ) -> None:
         self.settings = settings
         self.clocks = clocks
+        self.moment = Moment(env=getattr(env, "unwrapped", env))
         self._env = env
         self._render = render
         self.schema = self._build(simulation)
+        self._fill_moment()
         drawn = [c for c in settings.recorded_cameras if c.source != "render"]
         self.painter = Painter(self.schema.streams, settings.render_quality) if self.schema.streams else None
         self.needs_gl = bool(drawn)
@@ -105,7 +107,6 @@ class Source:
         self.channels = tuple({c.channel.name: c.channel for c in self.columns}.values())
         streams = tuple(self._stream(c) for c in settings.recorded_cameras)
         self._sync = self._level()
-        self.moment = Moment(simulation.model if simulation else None, simulation.look if simulation else None, self._env)
         self._rig = snapshot.Rig(self._eyes())
         self._holdings = holdings.Holdings(simulation.model) if simulation and streams else None
         mode = MODES[settings.mode]
@@ -118,6 +119,10 @@ class Source:
             streams=streams,
             has_rows=settings.record_data,
         )
+
+    def _fill_moment(self) -> None:
+        if self._simulation is not None:
+            self.moment.model, self.moment.data = self._simulation.model, self._simulation.look
 
     def _stream(self, camera: Camera) -> Stream:
         rate = camera.frame_rate or self.clocks.data
@@ -192,7 +197,8 @@ class Source:
         """Return the mapping of the commands, with the ranges of this moment."""
         if not any(c.is_command for c in self.columns) or self._simulation is None:
             return None
-        return CommandMap.of(self._simulation.model, range(self._simulation.model.nu))
+        model = self._simulation.model
+        return CommandMap.of(model, range(names.actuator_count(model)))
 
     def model_copy(self) -> mujoco.MjModel | None:
         """Return a private copy of the model for the painter, or None if nothing is drawn."""
@@ -211,10 +217,17 @@ class Source:
         simulation = self._simulation
         if simulation is None or (simulation.model is model and simulation.data is data):
             return False
-        is_other = simulation.model is not model
-        before, schema = self.schema, self._build(Simulation(model, data))
-        if schema != before:
-            raise SettingsError("the environment changed its model: its columns, robots or cameras are others than before")
+        is_other, before = simulation.model is not model, dict(vars(self))
+        try:
+            schema = self._build(Simulation(model, data))
+            if schema != self.schema:
+                raise SettingsError("the environment changed its model: its columns, robots or cameras are others than before")
+        except SettingsError:
+            vars(self).update(before)
+            raise
+        if not is_other:
+            self._holdings = before["_holdings"]
+        self._fill_moment()
         return is_other
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def custom_column(
         if kind in _MUJOCO:
             return _from_mujoco(column, kind, name, simulation)
         if kind == "gym":
-            return _called(column, _from_gym(column, name, env), "before" if name.startswith("obs") else "after")
+            return _called(column, _from_gym(column, name, env), "after" if name == "reward" else "before")
         if kind == "info":
             return _called(column, lambda moment: moment.info.get(name), "after", nullable=True)
         if not validators.is_callable_name(source):
@@ -102,6 +102,9 @@ def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: Simulat
     if np.dtype(column.dtype).kind != "f":
         raise SettingsError.of(f"column {column.name!r}: dtype", column.dtype, "this source gives floats; use float64")
     phase: Any = "after" if kind == "ctrl" else "before"
+    if column.allow_nan:
+        elements = np.array(select, np.intp) if select is not None else slice(None)
+        return _called(column, lambda moment: view[elements], phase)
     channel = Channel(_channel_name(kind, name, select), phase, view.shape, "float64", view=view)
     return Column(field, channel, select=None if select is None else np.array([list(select)], np.intp))
 
@@ -125,7 +128,7 @@ def _qvel(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], 
 
 def _ctrl(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], range]:
     actuator = names.id_of(simulation.model, "actuator", name, place)
-    return simulation.data.ctrl, range(actuator, actuator + 1)
+    return simulation.data.ctrl, names.commands_of(simulation.model, actuator)
 
 
 def _sensor(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], range]:
@@ -160,12 +163,20 @@ def _from_gym(column: asked.Column, name: str, env: Any) -> Callable[[Moment], A
         return lambda moment: moment.reward
     if name == "action":
         return lambda moment: moment.action
-    if name == "obs":
+    keys = _keys(env)
+    if name == "obs" and not keys:
         return lambda moment: moment.obs
     key = name.removeprefix("obs.")
-    if key == name or key not in getattr(env.observation_space, "spaces", {}):
-        raise SettingsError.of(_place(column), column.source, "known: gym:action, gym:reward, gym:obs, gym:obs.KEY of a Dict space")
+    if key == name or key not in keys:
+        parts = [f"gym:obs.{key}" for key in keys] or ["gym:obs"]
+        raise SettingsError.of(_place(column), column.source, f"known: gym:action, gym:reward, {', '.join(parts)}")
     return lambda moment: moment.obs[key]
+
+
+def _keys(env: Any) -> tuple[str, ...]:
+    """Return the keys of an environment's observations, none where they are no dicts."""
+    parts = getattr(env.observation_space, "spaces", None)
+    return tuple(str(key) for key in parts) if isinstance(parts, Mapping) else ()
 
 
 def space_layout(space: Any, field: str) -> tuple[tuple[int, ...], str]:

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 def check(
     session: Annotated[Path, typer.Argument(help="The session's folder.", show_default=False)],
     decode: Annotated[bool, typer.Option(help="Decode every video frame, or only count them.")] = True,
+    lerobot: Annotated[bool, typer.Option("--lerobot", help="Tell instead whether LeRobot opens it as it is.")] = False,
 ) -> None:
     """Verify everything in a session; print each fault with its file and episode.
 
     Exit status: 0 for a good session, 1 if there are faults, 2 if the folder is no session.
     """
+    if lerobot:
+        return _check_lerobot(session)
     from lucky_recorder.session.check import inspect_session
 
     with stopping():
@@ -31,6 +34,23 @@ def check(
         say(f"{len(report.faults)} faults in {session}", error=True)
         raise typer.Exit(1)
     say(_summary(report, "checked" if decode else "counted"))
+
+
+def _check_lerobot(session: Path) -> None:
+    from lucky_recorder.session.lerobot import check_lerobot
+
+    with stopping():
+        broken = check_lerobot(session)
+    files: dict[tuple[int, str, str], list[str]] = {}
+    for rule, file, message, remedy in broken:
+        files.setdefault((rule, message, remedy), []).append(file)
+    for (rule, message, remedy), (first, *others) in files.items():
+        also = f" and {len(others)} other files" if others else ""
+        say(f"rule {rule}: {first}{also}: {message}; {remedy}")
+    if broken:
+        say(f"LeRobot does not open {session} as it is", error=True)
+        raise typer.Exit(1)
+    say("ok: LeRobot opens it as it is")
 
 
 def _summary(report: Report, verb: str) -> str:

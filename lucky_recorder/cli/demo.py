@@ -33,18 +33,19 @@ def demo(
             max_episode_length_s=1.5,
         )
         path = record_plan(Plan("LuckyRecorder/PickCube-v0", settings, episodes, fail=0.2))
-    Console(markup=False, highlight=False).print(tree(path))
+    Console(highlight=False).print(tree(path))
     say(f"Look at it with: lucky-recorder info {path}")
 
 
 def tree(folder: Path) -> Tree:
     """Draw a folder and what it holds; of many files, the first few."""
+    from rich.text import Text
     from rich.tree import Tree
 
-    drawn = Tree(f"{printable(folder.name)}/")
+    drawn = Tree(Text(f"{printable(folder.name)}/"))
     entries = sorted(folder.iterdir(), key=lambda entry: (entry.is_file(), entry.name))
     for entry in entries[:_SHOWN]:
-        drawn.add(tree(entry) if entry.is_dir() else f"{printable(entry.name)}  {_size(entry)}")
+        drawn.add(tree(entry) if entry.is_dir() else Text(f"{printable(entry.name)}  {_size(entry)}"))
     if len(entries) > _SHOWN:
         drawn.add(f"… {len(entries) - _SHOWN} more")
     return drawn

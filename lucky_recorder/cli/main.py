@@ -10,6 +10,7 @@ from lucky_recorder.cli.check import check
 from lucky_recorder.cli.demo import demo
 from lucky_recorder.cli.info import info
 from lucky_recorder.cli.record import record
+from lucky_recorder.cli.view import view
 from lucky_recorder.version import __version__
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -30,5 +31,5 @@ def main(
     """Records Gymnasium and MuJoCo simulations as robot-learning data, and reads it back."""
 
 
-for command in (demo, record, info, check):
+for command in (demo, record, info, check, view):
     app.command()(command)

@@ -93,7 +93,7 @@ class Folder:
             FormatError: If it cannot be read.
         """
         with self.parquet(relative) as file:
-            table = file.read(use_threads=False)
+            table = file.read()
             table.validate(full=True)
             return table
 

@@ -15,6 +15,8 @@ from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import VideoError
+from lucky_recorder.video.codecs import DEPTH_CODES, LABEL_IDS, RGB
+from lucky_recorder.video.ffv1 import is_intact
 from lucky_recorder.video.probe import (
     ONE_THREAD,
     VideoInfo,
@@ -39,25 +41,27 @@ class FrameReader:
         info: What `probe` says of it.
     """
 
-    def __init__(self, path: Path, *, pixel_format: str = "rgb24") -> None:
+    def __init__(self, path: Path, *, track: int = 0, pixel_format: str | None = None) -> None:
         """Open a file and index its frames; nothing is decoded yet.
 
         Args:
             path: The file to read.
+            track: Which of its video tracks; a combined file has colour in 0 and depth in 1.
             pixel_format: What frames are returned in: ``rgb24`` gives ``(height, width, 3)`` uint8 with the
-                colours as the file tags them, ``gray16le`` gives ``(height, width)`` uint16.
+                colours as the file tags them, ``gray16le`` gives ``(height, width)`` uint16, ``gray``
+                ``(height, width)`` uint8. None is the one of what the file holds: colours, depth codes, label ids.
 
         Raises:
-            VideoError: If there is no such file, it is no video that can be read, or it holds no frame.
+            VideoError: If there is no such file or track, it is no video that can be read, or it holds no frame.
         """
         self.path = path
-        self._pixel_format = pixel_format
         self._reformatter = VideoReformatter()
-        container, self._stream = open_video(path)
+        container, self._stream = open_video(path, track)
         self._container: InputContainer | None = container
         try:
             self._index = index_frames(path, container, self._stream)
             self.info = describe(path, self._stream, self._index)
+            self._pixel_format = pixel_format or _own_format(self.info)
         except BaseException:
             self.close()
             raise
@@ -121,8 +125,16 @@ class FrameReader:
 
     def _seek(self, container: InputContainer, keyframe: int) -> None:
         container.seek(self._index.pts[keyframe], stream=self._stream)
-        self._decoded = container.decode(self._stream)
+        self._decoded = self._decode(container)
         self._next = keyframe
+
+    def _decode(self, container: InputContainer) -> Iterator[av.VideoFrame]:
+        """Decode on, up to a frame whose bytes are not those that were written."""
+        carries_checksums = self.info.codec == "ffv1"
+        for packet in container.demux(self._stream):
+            if carries_checksums and not is_intact(bytes(packet)):
+                return
+            yield from packet.decode()
 
     def _decode_to(self, wanted: int) -> av.VideoFrame:
         for frame in self._decoded:
@@ -143,15 +155,22 @@ class FrameReader:
         return array.copy() if converted is frame else np.ascontiguousarray(array)
 
 
-def decode_all(path: Path, *, pixel_format: str = "rgb24") -> NDArray[Any]:
-    """Decode a whole video into one array, ``(frames, height, width, 3)`` uint8 for ``rgb24``.
+def decode_all(path: Path, *, track: int = 0, pixel_format: str | None = None) -> NDArray[Any]:
+    """Decode a whole video track into one array: its frames, as `FrameReader` gives them, along a first axis.
 
     Raises:
         VideoError: If the file cannot be read or a frame is broken.
     """
-    with FrameReader(path, pixel_format=pixel_format) as reader:
+    with FrameReader(path, track=track, pixel_format=pixel_format) as reader:
         first = reader[0]
         pictures = np.empty((len(reader), *first.shape), first.dtype)
         for k, picture in enumerate(reader):
             pictures[k] = picture
     return pictures
+
+
+def _own_format(info: VideoInfo) -> str:
+    """Name the memory layout of what a video holds."""
+    if info.pix_fmt == DEPTH_CODES.pixel_format:
+        return DEPTH_CODES.pixel_format
+    return LABEL_IDS.pixel_format if info.holds_labels else RGB.pixel_format

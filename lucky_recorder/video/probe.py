@@ -28,7 +28,7 @@ class VideoInfo(NamedTuple):
 
     Attributes:
         codec: The codec's name as ``info.json`` has it: ``h264``, ``ffv1``…
-        pix_fmt: The stored pixel format, ``yuv420p`` or ``gray16le``.
+        pix_fmt: The stored pixel format: ``yuv420p``, ``gray16le``, or ``yuvj420p`` if it is full range.
         width: Picture width in pixels.
         height: Picture height in pixels.
         fps: The frame rate, exact.
@@ -41,6 +41,7 @@ class VideoInfo(NamedTuple):
         has_b_frames: 0 if frames are stored in the order they are shown.
         keyframes: Indices of the frames that decode on their own.
         timing_error: The largest distance, in seconds, of a frame ``k`` from ``k / fps``.
+        profile: The codec's profile, empty if it has none.
     """
 
     codec: str
@@ -57,6 +58,12 @@ class VideoInfo(NamedTuple):
     has_b_frames: int
     keyframes: tuple[int, ...]
     timing_error: float
+    profile: str = ""
+
+    @property
+    def holds_labels(self) -> bool:
+        """Whether the pixels are label ids: lossless H.264 of full range with 4:2:0 chroma."""
+        return (self.codec, self.profile, self.pix_fmt) == ("h264", "High 4:4:4 Predictive", "yuvj420p")
 
 
 class FrameIndex(NamedTuple):
@@ -70,29 +77,45 @@ class FrameIndex(NamedTuple):
         return self.keyframes[max(bisect_right(self.keyframes, index) - 1, 0)]
 
 
-def probe(path: Path) -> VideoInfo:
-    """Count and describe a video's frames without decoding any.
+def probe(path: Path, track: int = 0) -> VideoInfo:
+    """Count and describe the frames of one of a file's video tracks without decoding any.
 
     Raises:
-        VideoError: If there is no such file, it is no video that can be read, or it holds no frame.
+        VideoError: If there is no such file or track, it is no video that can be read, or it holds no frame.
     """
-    container, stream = open_video(path)
+    container, stream = open_video(path, track)
     with container:
         return describe(path, stream, index_frames(path, container, stream))
 
 
-def open_video(path: Path) -> tuple[InputContainer, VideoStream]:
-    """Open a file's first video stream for reading, one thread.
+def tracks(path: Path) -> tuple[VideoInfo, ...]:
+    """Probe every video track of a file, in their order.
 
     Raises:
-        VideoError: If there is no such file, or no video in it that can be read.
+        VideoError: If one of them cannot be read, or there is none.
+    """
+    container, _ = open_video(path)
+    with container:
+        count = len(container.streams.video)
+    return tuple(probe(path, track) for track in range(count))
+
+
+def open_video(path: Path, track: int = 0) -> tuple[InputContainer, VideoStream]:
+    """Open one of a file's video tracks for reading, one thread.
+
+    Raises:
+        VideoError: If there is no such file, or no such video in it that can be read.
     """
     with naming(path):
         container = av.open(os.path.abspath(path), "r", container_options=_SAFE)
     if not container.streams.video:
         container.close()
         raise VideoError(f"{path}: holds no video stream")
-    stream = container.streams.video[0]
+    if not 0 <= track < len(container.streams.video):
+        count = len(container.streams.video)
+        container.close()
+        raise VideoError(f"{path}: track={track}: it holds {count} of video, counted from 0")
+    stream = container.streams.video[track]
     stream.thread_count = 1
     return container, stream
 
@@ -122,7 +145,8 @@ def describe(path: Path, stream: VideoStream, index: FrameIndex) -> VideoInfo:
     if not fps or not context.pix_fmt or not stream.time_base:
         raise VideoError(f"{path}: header with {fps or 'no'} fps and pixel format {context.pix_fmt}")
     return VideoInfo(
-        codec=context.name,
+        # The context's own name is its decoder's, which differs for AV1.
+        codec=context.codec.canonical_name,
         pix_fmt=context.pix_fmt,
         width=context.width,
         height=context.height,
@@ -136,6 +160,7 @@ def describe(path: Path, stream: VideoStream, index: FrameIndex) -> VideoInfo:
         has_b_frames=int(context.has_b_frames),
         keyframes=index.keyframes,
         timing_error=_timing_error(index.pts, _fraction(stream.time_base), fps),
+        profile=context.profile or "",
     )
 
 

@@ -43,6 +43,6 @@ def edit(copy: Path) -> Callable[[str, Callable[[Any], None]], list[Fault]]:
         content = json.loads((copy / file).read_text())
         change(content)
         (copy / file).write_text(json.dumps(content))
-        return check_session(copy)
+        return check_session(copy, decode=False)
 
     return edit

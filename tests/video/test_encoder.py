@@ -16,7 +16,8 @@ import pytest
 
 from lucky_recorder.errors import VideoError
 from lucky_recorder.video.decode import FrameReader, decode_all
-from lucky_recorder.video.encoder import CODECS, VideoEncoder
+from lucky_recorder.video.codecs import CODECS
+from lucky_recorder.video.encoder import VideoEncoder
 from lucky_recorder.video.probe import probe
 
 RATES = [Fraction(50), Fraction(200, 3), Fraction(30), Fraction(30000, 1001), Fraction(7, 3), Fraction(1000)]

@@ -75,6 +75,7 @@ class Evidence:
         self.unreadable: dict[str, str] = {}
         self.frames = 0
         self._kept: dict[str, pa.Table] = {}
+        self._room = _KEPT_BYTES
 
     def read(self, file: str, read: Callable[[str], T]) -> T | None:
         """Read a file, or remember why it cannot be read."""
@@ -87,13 +88,13 @@ class Evidence:
             return None
 
     @cached_property
-    def files(self) -> list[str]:
-        """Every file in the folder, sorted."""
-        return self.folder.files()
+    def files(self) -> frozenset[str]:
+        """Every file in the folder."""
+        return frozenset(self.folder.files())
 
     def under(self, folder: str) -> list[str]:
         """Every file below one of the session's folders, sorted."""
-        return [name for name in self.files if name.startswith(f"{folder}/")]
+        return sorted(name for name in self.files if name.startswith(f"{folder}/"))
 
     @cached_property
     def info(self) -> dict[str, Any] | None:
@@ -157,11 +158,17 @@ class Evidence:
     def tables(self) -> Iterator[tuple[str, list[Listed], pa.Table]]:
         """Read the data files one after the other; a session too large to be kept in memory is read each time."""
         for file, episodes in self.data_files.items():
-            table = self._kept.get(file) or self.read(file, self.folder.table)
+            table = self._kept.get(file)
+            if table is None:
+                table = self.read(file, self.folder.table)
             if table is not None:
-                if sum(kept.nbytes for kept in self._kept.values()) + table.nbytes <= _KEPT_BYTES:
-                    self._kept[file] = table
+                self._keep(file, table)
                 yield file, episodes, table
+
+    def _keep(self, file: str, table: pa.Table) -> None:
+        if file not in self._kept and table.nbytes <= self._room:
+            self._kept[file] = table
+            self._room -= table.nbytes
 
     def footer(self, file: str) -> Any:
         """Return what a data file's footer says of its episodes, None if it says nothing."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session.checks.declared import Stream, is_whole
@@ -38,6 +40,7 @@ def _video_faults(file: str, episode: Listed, stream: Stream, evidence: Evidence
         return
     yield from _header_faults(video, stream)
     yield from frame_faults(video, stream.suffix)
+    yield from box_faults(evidence.folder.path / file)
     declared = evidence.declared
     if declared.hz and declared.robots:
         low, high = frames_due(episode.length // declared.robots, declared.hz, stream.rate)
@@ -60,8 +63,10 @@ def look(file: str, evidence: Evidence) -> VideoInfo | str:
                     evidence.frames += 1
         else:
             evidence.frames += video.frames
-    except (FormatError, VideoError) as error:
+    except FormatError as error:
         return reason(error, path)
+    except VideoError as error:
+        return f"cannot be read: {reason(error, path)}"
     return video
 
 
@@ -101,12 +106,32 @@ def check_videos_alone(evidence: Evidence) -> Iterator[Fault]:
         if isinstance(video, str):
             yield Fault(file, None, video)
             continue
-        yield from (Fault(file, None, message) for message in frame_faults(video, place["suffix"]))
+        for message in (*frame_faults(video, place["suffix"]), *box_faults(evidence.folder.path / file)):
+            yield Fault(file, None, message)
         first = likeness.setdefault(place["key"], video)
         for what in ("width", "height", "codec", "pix_fmt", "fps"):
             found, expected = getattr(video, what), getattr(first, what)
             if found != expected:
                 yield Fault(file, None, f"{what} is {found}, its stream began with {expected}")
+
+
+def box_faults(path: Path) -> Iterator[str]:
+    """Check that the boxes an mp4 file is made of fill it to the byte: a file that was cut off may still play."""
+    size = path.stat().st_size if path.suffix == ".mp4" else 0
+    end = 0
+    with path.open("rb") as file:
+        while end < size:
+            file.seek(end)
+            end += _box_bytes(file.read(16), size - end)
+    if end > size:
+        yield "was cut off: its last part is not whole"
+
+
+def _box_bytes(header: bytes, rest: int) -> int:
+    """Return a box's size; more than the ``rest`` of the file if it says nothing a box can be."""
+    short, _, long = struct.unpack(">I4sQ", header.ljust(16, b"\0"))
+    size = {0: rest, 1: long}.get(short, short)
+    return int(size) if size >= 8 else rest + 1
 
 
 def frames_due(ticks: int, hz: Fraction, rate: Fraction) -> tuple[int, int]:
