@@ -96,8 +96,13 @@ def write_json(path: Path, content: Any) -> None:
         ValueError: For NaN and infinity: they are no JSON. Nothing is touched.
         StorageError: If the file system refuses; a file that was there before is as it was.
     """
+    stage_json(path, content).commit()
+
+
+def stage_json(path: Path, content: Any) -> Staged:
+    """Write a JSON file under its temporary name and read it back; errors as for `write_json`."""
     content_bytes = (json.dumps(content, indent=4, ensure_ascii=False, allow_nan=False) + "\n").encode()
-    stage(path, lambda file: _write(file, content_bytes), lambda file: _verify(file, content_bytes)).commit()
+    return stage(path, lambda file: _write(file, content_bytes), lambda file: _verify(file, content_bytes))
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -13,7 +13,7 @@ from lucky_recorder.capture.simulation import kinematics
 if TYPE_CHECKING:
     import mujoco
 
-    from lucky_recorder.settings import Lidar
+    from lucky_recorder.bindings import Lidar
 
 NO_GEOM = -1
 

@@ -35,15 +35,9 @@ class Labels:
     def __init__(self, model: mujoco.MjModel, objects: Sequence[str], field: str) -> None:
         if not 0 < len(objects) <= MOST_LABELS:
             raise SettingsError.of(field, tuple(objects), f"name 1 to {MOST_LABELS} bodies or geoms")
-        self.objects = tuple(objects)
         self._of_geom = np.zeros(model.ngeom + 1, np.uint8)
         for label, name in enumerate(objects, 1):
             self._of_geom[_geoms(model, name, field)] = label
-
-    @property
-    def by_id(self) -> dict[str, str]:
-        """The names by their ids, as the JSON file beside a mask video has them."""
-        return {"0": "background"} | {str(i): name for i, name in enumerate(self.objects, 1)}
 
     def ids(self, segments: NDArray[np.uint8], scene: mujoco.MjvScene) -> NDArray[np.uint8]:
         """Turn a segmentation pass into label ids.

@@ -40,7 +40,7 @@ class Simulation:
         self.data = data
         self.look = mujoco.MjData(model)
         self._copy = _state_copier()
-        self._steps = _kinematics(model)
+        self._steps = kinematics(model)
 
     @property
     def instabilities(self) -> NDArray[np.int32] | None:
@@ -85,7 +85,7 @@ def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], 
     return through_a_vector
 
 
-def _kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.MjData], None], ...]:
+def kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.MjData], None], ...]:
     """Return the cheap stages that place everything a picture shows."""
     import mujoco
 

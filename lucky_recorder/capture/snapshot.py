@@ -133,7 +133,7 @@ def through_model(simulation: Simulation, camera: Camera, index: int, pool: Scen
     """
     import mujoco
 
-    view = _view(simulation.model, camera)
+    view = view_of(simulation.model, camera)
     option = mujoco.MjvOption()
     everything = int(mujoco.mjtCatBit.mjCAT_ALL)
     model, data = simulation.model, simulation.look
@@ -155,7 +155,12 @@ def through_model(simulation: Simulation, camera: Camera, index: int, pool: Scen
     return look
 
 
-def _view(model: mujoco.MjModel, camera: Camera) -> mujoco.MjvCamera:
+def view_of(model: mujoco.MjModel, camera: Camera) -> mujoco.MjvCamera:
+    """Return a camera of the model, or a free one, as MuJoCo's own views have it.
+
+    Raises:
+        SettingsError: If the model has no such camera.
+    """
     import mujoco
 
     view = mujoco.MjvCamera()

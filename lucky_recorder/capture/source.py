@@ -5,65 +5,29 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from lucky_recorder import clock
+from lucky_recorder.bindings import Camera, Lidar
 from lucky_recorder.capture import holdings, names, snapshot
+from lucky_recorder.capture.clocks import Clocks, clocks
 from lucky_recorder.capture.columns import MODES, Scene, columns_of
 from lucky_recorder.capture.command import CommandMap
+from lucky_recorder.capture.lidar import Caster
+from lucky_recorder.capture.masks import Labels
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.render import Painter
 from lucky_recorder.capture.robots import Robot, find_robots
 from lucky_recorder.capture.simulation import Simulation, Sync
 from lucky_recorder.capture.sources import KINEMATIC_KINDS
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.schema import Schema, Stream
-from lucky_recorder.settings import Camera, RecorderSettings
+from lucky_recorder.capture.streams import scans_of, streams_of
+from lucky_recorder.schema import Schema
+from lucky_recorder.settings import RecorderSettings
 
 if TYPE_CHECKING:
     import mujoco
     import numpy as np
     from numpy.typing import NDArray
-
-
-class Clocks(NamedTuple):
-    """The rates of a recording.
-
-    Attributes:
-        data: The data rate.
-        control: The rate of the steps; ``data`` divides it.
-    """
-
-    data: Fraction
-    control: Fraction
-
-    @property
-    def steps_per_row(self) -> int:
-        """Steps that one row stands for."""
-        return int(self.control / self.data)
-
-
-def clocks(settings: RecorderSettings, control: Fraction | None) -> Clocks:
-    """Settle the rates.
-
-    Args:
-        settings: Their ``data_hz`` must divide the control rate evenly.
-        control: The control rate, if the environment has said it.
-
-    Raises:
-        SettingsError: If there is no rate, or it does not divide.
-    """
-    if settings.data_hz is None and control is None:
-        raise SettingsError.of("data_hz", None, "nothing here says how long a step is; give the rate of your ticks in Hz")
-    data = settings.data_hz or control
-    assert data is not None
-    control = control or data
-    if data > control:
-        raise SettingsError.of(
-            "data_hz", clock.show(data), f"is above the control rate of {clock.show(control)} Hz; use that or a divisor"
-        )
-    clock.divider(control, data, "data_hz")
-    return Clocks(data, control)
 
 
 class Source:
@@ -92,11 +56,11 @@ class Source:
         self.moment = Moment(env=getattr(env, "unwrapped", env))
         self._env = env
         self._render = render
+        cameras = settings.recorded_cameras
+        self.needs_gl = any(c.source != "render" for c in cameras)
         self.schema = self._build(simulation)
         self._fill_moment()
-        drawn = [c for c in settings.recorded_cameras if c.source != "render"]
-        self.painter = Painter(self.schema.streams, settings.render_quality) if self.schema.streams else None
-        self.needs_gl = bool(drawn)
+        self.painter = Painter(cameras, settings.render_quality) if cameras else None
 
     def _build(self, simulation: Simulation | None) -> Schema:
         settings = self.settings
@@ -105,10 +69,10 @@ class Source:
         self.robots = find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
         self.columns = columns_of(Scene(settings, simulation, self.robots, self._env))
         self.channels = tuple({c.channel.name: c.channel for c in self.columns}.values())
-        streams = tuple(self._stream(c) for c in settings.recorded_cameras)
+        streams = streams_of(settings, self.clocks.data, simulation.model if simulation else None)
         self._sync = self._level()
         self._rig = snapshot.Rig(self._eyes())
-        self._holdings = holdings.Holdings(simulation.model) if simulation and streams else None
+        self._holdings = holdings.Holdings(simulation.model) if simulation and self.needs_gl else None
         mode = MODES[settings.mode]
         return Schema(
             entity_column=mode.entity_column,
@@ -117,6 +81,7 @@ class Source:
             hz=self.clocks.data,
             columns=tuple(c.field for c in self.columns),
             streams=streams,
+            scans=scans_of(settings, self.clocks.data),
             has_rows=settings.record_data,
         )
 
@@ -124,21 +89,19 @@ class Source:
         if self._simulation is not None:
             self.moment.model, self.moment.data = self._simulation.model, self._simulation.look
 
-    def _stream(self, camera: Camera) -> Stream:
-        rate = camera.frame_rate or self.clocks.data
-        clock.divider(self.clocks.data, rate, f"camera {camera.name!r}: frame_rate")
-        return Stream(camera.key, camera.name, "color", camera.width, camera.height, rate)
-
     def _eyes(self) -> list[snapshot.Eye]:
-        cameras = self.settings.recorded_cameras
-        pool = self._pool(len(cameras)) if any(c.source != "render" for c in cameras) else None
-        eyes = []
-        for stream, camera in enumerate(cameras):
-            every = int(self.clocks.data / (camera.frame_rate or self.clocks.data))
-            eyes.append(snapshot.Eye(camera, every, self._look_of(camera, stream, pool)))
-        return eyes
+        cameras, lidars = self.settings.recorded_cameras, self.settings.recorded_lidars
+        pool = self._pool(len(cameras)) if self.needs_gl else None
+        seeing = [
+            snapshot.Eye(self.clocks.every(camera.frame_rate), self._look_of(camera, index, pool))
+            for index, camera in enumerate(cameras)
+        ]
+        feeling = [
+            snapshot.Eye(self.clocks.every(lidar.rate), self._scan_of(lidar, index)) for index, lidar in enumerate(lidars)
+        ]
+        return seeing + feeling
 
-    def _look_of(self, camera: Camera, stream: int, pool: snapshot.ScenePool | None) -> snapshot.Look:
+    def _look_of(self, camera: Camera, index: int, pool: snapshot.ScenePool | None) -> snapshot.Look:
         if camera.source == "render":
             if self._render is None:
                 raise SettingsError.of(
@@ -146,10 +109,25 @@ class Source:
                     "render",
                     "there is no env.render() here that gives pictures; make the environment with render_mode='rgb_array'",
                 )
-            return snapshot.through_render(self._render, camera, stream)
+            return snapshot.through_render(self._render, camera, index)
         assert self._simulation is not None
         assert pool is not None
-        return snapshot.through_model(self._simulation, camera, stream, pool)
+        has_masks = "mask" in self.settings.kinds_of(camera)
+        field = f"camera {camera.name!r}: masks"
+        labels = Labels(self._simulation.model, camera.masks or (), field) if has_masks else None
+        return snapshot.through_model(self._simulation, camera, index, pool, labels)
+
+    def _scan_of(self, lidar: Lidar, index: int) -> snapshot.Look:
+        if self._simulation is None:
+            raise SettingsError.of("lidars", lidar.name, "no MuJoCo model was found to cast rays in")
+        names.id_of(self._simulation.model, "site", lidar.site, f"lidar {lidar.name!r}: site")
+        return snapshot.through_state(self._simulation, index)
+
+    def casters(self) -> list[Caster]:
+        """Return what scans for each lidar, on private copies of the model as it is now."""
+        simulation = self._simulation
+        assert simulation is not None
+        return [Caster(lidar, copy.copy(simulation.model)) for lidar in self.settings.recorded_lidars]
 
     def _pool(self, cameras: int) -> snapshot.ScenePool:
         if self._simulation is None:
@@ -166,7 +144,7 @@ class Source:
         calls = any(callable(c.source) for c in self.settings.columns) or bool(kinds - known)
         if self.settings.record_data and (calls or "sensor" in kinds):
             return Sync.FORWARD
-        sees = any(c.source != "render" for c in self.settings.recorded_cameras)
+        sees = self.needs_gl
         places = self.settings.record_data and kinds & set(KINEMATIC_KINDS)
         return Sync.KINEMATICS if sees or places else Sync.NOTHING
 
@@ -189,9 +167,9 @@ class Source:
         return self._simulation.instabilities if self._simulation else None
 
     @property
-    def snapshot(self) -> Callable[[int], list[snapshot.Picture]] | None:
-        """The function that looks through every camera that is due at a tick; None without cameras."""
-        return self._rig.snapshot if self.schema.streams else None
+    def snapshot(self) -> Callable[[int], list[snapshot.Sight]] | None:
+        """The function that looks through everything that is due at a tick; None without cameras and lidars."""
+        return self._rig.snapshot if self.schema.streams or self.schema.scans else None
 
     def commands(self) -> CommandMap | None:
         """Return the mapping of the commands, with the ranges of this moment."""
@@ -245,6 +223,7 @@ def open_source(
     env: Any = None,
     render: Callable[[], Any] | None = None,
     control: Fraction | None = None,
+    substeps: int = 1,
 ) -> Source:
     """Look at a simulation for the first time.
 
@@ -252,4 +231,4 @@ def open_source(
         SettingsError: If the settings cannot be recorded from it.
     """
     simulation = Simulation(model, data) if model is not None and data is not None else None
-    return Source(settings, simulation, clocks(settings, control), env, render)
+    return Source(settings, simulation, clocks(settings, control, substeps), env, render)

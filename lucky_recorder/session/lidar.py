@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder import clock
 from lucky_recorder.episode import FinishedScans
-from lucky_recorder.files import Staged, stage
+from lucky_recorder.files import Staged, stage, stage_json
 from lucky_recorder.schema import ScanStream
 from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking
@@ -66,9 +65,8 @@ def stage_scans(
 ) -> list[Staged]:
     """Write one lidar's files of an episode under temporary names; the Parquet comes last."""
     built = table(stream, scans, episode, hz)
-    text = json.dumps(stream.description, indent=4, allow_nan=False) + "\n"
     staged = [
-        stage(scan_path(root, stream.name, episode, chunking, ".json"), lambda p: _write(p, text)),
+        stage_json(scan_path(root, stream.name, episode, chunking, ".json"), stream.description),
         stage(
             scan_path(root, stream.name, episode, chunking),
             lambda p: pq.write_table(built, p, compression="zstd", use_dictionary=["episode_index", "geom_id.list.element"]),
@@ -78,10 +76,6 @@ def stage_scans(
     if scans.proxy is not None:
         staged.insert(0, Staged(scan_path(root, stream.name, episode, chunking, ".mp4"), scans.proxy.path))
     return staged
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def to_points(

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from lucky_recorder.episode import EpisodeRecord
 from lucky_recorder.errors import StorageError
-from lucky_recorder.files import Staged, naming, stage
-from lucky_recorder.schema import Schema
-from lucky_recorder.session import layout, rows
+from lucky_recorder.files import Staged, naming, stage, stage_json
+from lucky_recorder.schema import Schema, Stream
+from lucky_recorder.session import layout, lidar, rows
 from lucky_recorder.session.features import video_column
 from lucky_recorder.session.metadata import DEFAULT_TASK, MetadataWriter, Totals
 from lucky_recorder.statistics import ColumnStatistics
@@ -41,8 +41,9 @@ class SessionSink:
         self._spools: list[tuple[Path, Mapping[str, Any]]] = []
 
     def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
-        """Return where an attempt's video is written: in the stream's folder, so that a rename will do."""
-        return self.root / "videos" / key / f"attempt-{attempt:06d}{suffix}.tmp"
+        """Return where an attempt's video is written: beside its final place, so that a rename will do."""
+        folder = self.root / "data" if key.startswith("lidar-") else self.root / "videos" / key
+        return folder / f"{key}-attempt-{attempt:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's rows under a temporary name; its videos are there already.
@@ -54,9 +55,26 @@ class SessionSink:
         if self._chunking.video(episode).chunk_index > layout.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
         row = self._episode_row(record, episode)
-        videos = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
-        data = self._stage_rows(record, row) if self._schema.has_rows else None
-        return PreparedEpisode(self, record, row, videos, data)
+        staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
+        try:
+            for key in record.videos:
+                staged += self._stage_labels(self._schema.stream(key), episode)
+            for stream in self._schema.scans:
+                if stream.name in record.scans:
+                    scans = record.scans[stream.name]
+                    staged += lidar.stage_scans(self.root, stream, scans, episode, self._schema.hz, self._chunking)
+            data = self._stage_rows(record, row) if self._schema.has_rows else None
+        except BaseException:
+            for one in staged:
+                one.discard()
+            raise
+        return PreparedEpisode(self, record, row, staged, data)
+
+    def _stage_labels(self, stream: Stream, episode: int) -> list[Staged]:
+        """Write the file beside a mask video that maps its ids to names."""
+        if stream.kind != "mask":
+            return []
+        return [stage_json(self._video_path(stream.key, episode).with_suffix(".json"), stream.info["labels"])]
 
     def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any]) -> Staged:
         episode = row["episode_index"]
@@ -67,7 +85,7 @@ class SessionSink:
         return stage(path, lambda p: rows.write(p, [table], [row]), lambda p: rows.verify(p, table.num_rows))
 
     def _video_path(self, key: str, episode: int) -> Path:
-        stream = next(s for s in self._schema.streams if s.key == key)
+        stream = self._schema.stream(key)
         return layout.video_path(self.root, key, self._chunking.video(episode), stream.suffix)
 
     def _episode_row(self, record: EpisodeRecord, episode: int) -> dict[str, Any]:
@@ -86,7 +104,9 @@ class SessionSink:
             "tasks": [descriptions[i] for i in record.tasks],
         }
         for key, one in record.videos.items():
-            stream = next(s for s in self._schema.streams if s.key == key)
+            stream = self._schema.stream(key)
+            if not stream.is_described:
+                continue
             place = self._chunking.video(episode)
             row[video_column(stream, "chunk_index")] = place.chunk_index
             row[video_column(stream, "file_index")] = place.file_index
@@ -101,7 +121,8 @@ class SessionSink:
         totals.rows += record.rows
         totals.reproducible &= record.reproducible
         totals.add_columns({f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats})
-        totals.add_streams({key: one.pixels for key, one in record.videos.items()})
+        colors = {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
+        totals.add_streams(colors)
         if data is None:
             return
         self._metadata.add(row)

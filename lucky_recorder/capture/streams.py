@@ -1,0 +1,109 @@
+"""The streams of a recording: what each camera and lidar writes, and how metadata describes it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from lucky_recorder import clock
+from lucky_recorder.bindings import Camera, Lidar
+from lucky_recorder.capture.depth import Frustum
+from lucky_recorder.capture.snapshot import view_of
+from lucky_recorder.schema import ScanStream, Stream, StreamKind
+from lucky_recorder.sensors import DEPTH_SENSORS
+from lucky_recorder.settings import RecorderSettings
+
+if TYPE_CHECKING:
+    import mujoco
+
+
+def streams_of(settings: RecorderSettings, data_rate: Fraction, model: mujoco.MjModel | None) -> tuple[Stream, ...]:
+    """Return the streams of every recorded camera.
+
+    Raises:
+        VideoError: If no encoder of the video format works here.
+    """
+    return tuple(
+        _stream(settings, camera, kind, camera.frame_rate or data_rate, model)
+        for camera in settings.recorded_cameras
+        for kind in settings.kinds_of(camera)
+    )
+
+
+def _stream(
+    settings: RecorderSettings, camera: Camera, kind: StreamKind, rate: Fraction, model: mujoco.MjModel | None
+) -> Stream:
+    size = (camera.width, camera.height, rate)
+    if kind == "rgbd":
+        return Stream(camera.key_of(kind), camera.name, kind, *size, encoder="", codec="", suffix=".mkv")
+    from lucky_recorder.video.codecs import known
+    from lucky_recorder.video.hardware import resolve
+
+    color = resolve(settings.video_format, settings.hardware_encoder) if kind == "color" else ""
+    codec = known({"color": color, "depth": "ffv1", "mask": "mask"}[kind])
+    info = _depth_info(camera, model) if kind == "depth" else _labels_info(camera) if kind == "mask" else {}
+    return Stream(
+        camera.key_of(kind), camera.name, kind, *size, codec.key, codec.name, codec.pix_fmt, codec.suffix, info
+    )
+
+
+def _labels_info(camera: Camera) -> dict[str, Any]:
+    """Return what the ids of a mask stream stand for."""
+    named = {str(label): name for label, name in enumerate(camera.masks or (), 1)}
+    return {"labels": {"0": "background"} | named}
+
+
+def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
+    """Return what ``info`` says of a depth stream besides its video (spec: info.json)."""
+    sensor = DEPTH_SENSORS[camera.sensor_model]
+    info: dict[str, Any] = {
+        "depth_scale": camera.depth_scale,
+        "depth_dtype": "uint16",
+        "depth_units": "meters",
+        "sensor_model": str(camera.sensor_model),
+        "zero_means": sensor.zero_means,
+    }
+    if camera.sensor_model is not None:
+        info["sensor_params"] = camera.calibration | {"focal_px": _focal(camera, model)}
+    if camera.debug_channel is not None:
+        info["debug_channel"] = camera.debug_channel
+        info["NOTE"] = sensor.diagnostics[camera.debug_channel].note
+    return info
+
+
+def _focal(camera: Camera, model: mujoco.MjModel | None) -> float:
+    """Return a camera's focal length in pixels, as it is at set-up."""
+    import mujoco
+
+    assert model is not None
+    scene = mujoco.MjvScene(model, 1)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    mujoco.mjv_updateCamera(model, data, view_of(model, camera), scene)
+    return Frustum.of(scene, camera.height).focal
+
+
+def scans_of(settings: RecorderSettings, data_rate: Fraction) -> tuple[ScanStream, ...]:
+    """Return the scan streams of every recorded lidar."""
+    return tuple(_scan(lidar, lidar.rate or data_rate) for lidar in settings.recorded_lidars)
+
+
+def _scan(lidar: Lidar, rate: Fraction) -> ScanStream:
+    description = {
+        "name": lidar.name,
+        "pattern": lidar.pattern,
+        "rate": clock.number(rate),
+        "frame": "sensor: x forward, y left, z up; sensor_position and sensor_orientation (w x y z) place it in the world",
+        "mount": {"site": lidar.site},
+        "azimuth_deg": lidar.azimuths.tolist(),
+        "elevation_deg": lidar.elevations.tolist(),
+        "ray_order": "elevation by elevation, each with every azimuth",
+        "rays": lidar.rays,
+        "min_range_m": lidar.min_range_m,
+        "max_range_m": lidar.max_range_m,
+        "noise_m": lidar.noise_m,
+        "range_units": "meters",
+        "no_return": "infinity",
+        "geom_id": "the geom a ray hit, -1 for none",
+    }
+    return ScanStream(lidar.name, rate, lidar.rays, len(lidar.azimuths), description, lidar.record_video_proxy)
