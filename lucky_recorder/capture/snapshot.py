@@ -105,9 +105,7 @@ class Rig:
         return [eye.look() for eye in self._eyes if tick % eye.every == 0]
 
 
-def through_model(
-    simulation: Simulation, camera: Camera, stream: int, pool: ScenePool
-) -> Look:
+def through_model(simulation: Simulation, camera: Camera, stream: int, pool: ScenePool) -> Look:
     """Make the look of a model's camera, or of a free one.
 
     Raises:
