@@ -9,7 +9,7 @@ import numbers
 import threading
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -206,8 +206,20 @@ class Observer:
         assert recording is not None
         self._state, self._why_idle, self._lane = State.IDLE, why, None
         self._resets_due.clear()
-        recording.close()
-        interrupts.release(id(recording))
+        try:
+            recording.close()
+        finally:
+            if recording.is_closed:
+                interrupts.release(id(recording))
+
+    @contextlib.contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Close the session if the worker hangs."""
+        try:
+            yield
+        except StreamError as error:
+            self.fail(error)
+            raise
 
     def flush(self) -> None:
         """Wait until every ended episode is committed.
@@ -217,7 +229,8 @@ class Observer:
         """
         self._require("flush", State.IN_EPISODE, State.BETWEEN_EPISODES)
         assert self._recording is not None
-        self._recording.flush()
+        with self._stopping():
+            self._recording.flush()
         if self._recording.failure is not None:
             self._surface()
 
@@ -245,7 +258,8 @@ class Observer:
         assert recording is not None
         if recording.failure is not None:
             self._surface()
-        self._lane = recording.begin(is_seeded, self._task)
+        with self._stopping():
+            self._lane = recording.begin(is_seeded, self._task)
         self._state = State.IN_EPISODE
         for robot in self._resets_due:
             self._lane.mark_reset(robot)
@@ -355,7 +369,8 @@ class Observer:
         recording = self._recording
         assert recording is not None
         self._lane, self._state = None, State.BETWEEN_EPISODES
-        self._kept += recording.end(outcome)
+        with self._stopping():
+            self._kept += recording.end(outcome)
         if self._kept == self.settings.total_episodes:
             self._close(f"the session ended by itself after total_episodes={self._kept}")
             logger.warning("total_episodes=%d reached: %s is complete", self._kept, self._path)

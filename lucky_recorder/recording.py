@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ class Attempt:
         key: What its noise is keyed by: the seed, or else its number.
         tracks: Its open video files; made in the worker by the first picture.
         last_drawn: The last tick whose pictures the worker was given, or -1.
+        is_ended: Whether the worker is done with it.
     """
 
     def __init__(self, number: int, seed: int | None) -> None:
@@ -48,6 +49,7 @@ class Attempt:
         self.key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.tracks: Tracks | None = None
         self.last_drawn = -1
+        self.is_ended = False
 
 
 class Counts:
@@ -93,6 +95,7 @@ class Recording:
         self._current: tuple[Attempt, Lane] | None = None
         self._drawing: set[Attempt] = set()
         self._is_forked = False
+        self._is_given_up = False
         self._worker = Worker(_queue_depth(source), settings.worker_timeout_s)
         _living.add(self)
 
@@ -122,8 +125,8 @@ class Recording:
 
     @property
     def is_closed(self) -> bool:
-        """Whether everything is written, or is another process's to write."""
-        return self._is_closed or self._is_forked
+        """Whether everything is written, or is another process's to write, or cannot be written."""
+        return self._is_closed or self._is_forked or self._is_given_up
 
     @property
     def is_in_worker(self) -> bool:
@@ -137,6 +140,7 @@ class Recording:
 
     def begin(self, is_seeded: bool, task: int) -> Lane:
         """Begin an attempt at an episode; returns the lane that fills it."""
+        self.end(Outcome(False, "stopped"))
         change = self._source.change()
         if change is not None:
             painter = self._source.painter
@@ -166,12 +170,9 @@ class Recording:
         """
         if self._current is None:
             return False
-        (attempt, lane), self._current = self._current, None
+        attempt, lane = self._current
         lane.drop_half()
-        columns, entities = self._source.columns, self._source.entity_ids
-        if not lane.ticks:
-            return False
-        last_shown = lane.last_shown
+        columns, entities, last_shown = self._source.columns, self._source.entity_ids, lane.last_shown
 
         def job() -> None:
             if attempt.last_drawn < last_shown:
@@ -179,8 +180,11 @@ class Recording:
                 lane.buffer.trim(last_shown)
             self._end(attempt, lane.buffer, outcome, columns, entities)
 
-        self._worker.put(job)
-        return outcome.success or not self._settings.discard_and_retry_failed
+        if lane.ticks:
+            self._worker.put(job)
+        # Not before it is queued: an attempt whose end is interrupted is still there to be ended.
+        self._current = None
+        return bool(lane.ticks) and (outcome.success or not self._settings.discard_and_retry_failed)
 
     def flush(self) -> None:
         """Wait until everything queued is done."""
@@ -189,24 +193,33 @@ class Recording:
     def close(self) -> None:
         """End the open attempt as failed, finish what is queued, write what the sinks still hold, end the worker.
 
-        Calling it again does nothing.
+        Calling it again does nothing. An interrupt is raised only after all this; a second one gives up.
 
         Raises:
             LuckyRecorderError: The first thing that failed, with a count of what was dropped after it.
         """
-        if self._is_closed:
+        if self._is_closed or self._is_given_up:
             return
         if self._is_forked and self.failure is not None:
             raise self.failure
         try:
-            self.end(Outcome(False, "stopped"))
-            self._worker.call(self._close_sinks)
-        finally:
-            self._worker.stop()
+            self._finish()
+        except Exception:
+            self._is_given_up = True
+            raise
         if self._worker.error is not None:
             self._fail(None, _ours(self._worker.error, "the recorder's worker failed"))
         if self.failure is not None:
             raise self._with_count(self.failure)
+
+    def _finish(self) -> None:
+        try:
+            _despite_interrupt(lambda: self.end(Outcome(False, "stopped")))
+        finally:
+            try:
+                _despite_interrupt(lambda: self._worker.call(self._close_sinks))
+            finally:
+                self._worker.stop()
 
     def _with_count(self, failure: LuckyRecorderError) -> LuckyRecorderError:
         if not self._dropped_attempts:
@@ -231,13 +244,13 @@ class Recording:
             self._fail(None, _ours(error, what))
 
     def _draw(self, attempt: Attempt, tick: int, pictures: list[Picture]) -> None:
+        attempt.last_drawn = tick
         if self.failure is not None and attempt is not self._failed:
             release(pictures)
             return
         if attempt.tracks is None:
             attempt.tracks = self._make_tracks(attempt)
             self._drawing.add(attempt)
-        attempt.last_drawn = tick
         attempt.tracks.write(pictures)
         if attempt.tracks.error is not None:
             self._fail(attempt, attempt.tracks.error)
@@ -255,16 +268,24 @@ class Recording:
     def _end(
         self, attempt: Attempt, buffer: EpisodeBuffer, outcome: Outcome, columns: Sequence[Any], entities: Sequence[int]
     ) -> None:
+        if attempt.is_ended:
+            return
+        attempt.is_ended = True
         self._drawing.discard(attempt)
+        if not buffer.ticks:
+            self._abort(attempt)
+            return
         if self.failure is not None and attempt is not self._failed:
             self._drop(attempt, buffer.ticks * len(entities))
             return
+        videos: dict[str, FinishedVideo] = {}
         try:
             videos = self._finish_tracks(attempt, buffer.ticks)
             if attempt is self._failed:
                 outcome = Outcome(False, "stream_failed")
             if not outcome.success and self._settings.discard_and_retry_failed:
-                self._discard(videos)
+                _remove(videos)
+                self.counts.discarded += 1
                 return
             finished = buffer.finish(columns, self._schema, entities)
             self._commit(
@@ -282,6 +303,7 @@ class Recording:
             )
         except Exception as error:  # whatever a library raises fails the episode, not the thread
             self._abort(attempt)
+            _remove(videos)
             self._fail(attempt, _ours(error, f"episode attempt {attempt.number} could not be written"))
 
     def _finish_tracks(self, attempt: Attempt, ticks: int) -> dict[str, FinishedVideo]:
@@ -312,11 +334,6 @@ class Recording:
         through_render = any(c.source == "render" for c in self._settings.recorded_cameras)
         return painter is not None and painter.is_software and not through_render
 
-    def _discard(self, videos: dict[str, FinishedVideo]) -> None:
-        for video in videos.values():
-            video.file.path.unlink(missing_ok=True)
-        self.counts.discarded += 1
-
     def _commit(self, record: EpisodeRecord) -> None:
         """Prepare the files of every format, then rename them; one that fails leaves none of them."""
         prepared: list[Prepared] = []
@@ -328,8 +345,6 @@ class Recording:
         except BaseException:
             for one in prepared:
                 one.discard()
-            for video in record.videos.values():
-                video.file.path.unlink(missing_ok=True)
             raise
         self.counts.kept += 1
         self.counts.rows += record.rows
@@ -349,6 +364,8 @@ class Recording:
             attempt.tracks.abort()
 
     def _close_sinks(self) -> None:
+        if self._is_closed:
+            return
         for attempt in self._drawing:
             self._abort(attempt)
         for sink in self._sinks:
@@ -359,6 +376,22 @@ class Recording:
         if self._source.painter is not None:
             self._source.painter.close()
         self._is_closed = True
+
+
+def _remove(videos: Mapping[str, FinishedVideo]) -> None:
+    for video in videos.values():
+        video.file.path.unlink(missing_ok=True)
+
+
+def _despite_interrupt(job: Callable[[], object]) -> None:
+    """Run a job that may be run twice to its end, also if an interrupt strikes in the midst of it; then raise that."""
+    try:
+        job()
+    except Exception:
+        raise
+    except BaseException:
+        job()
+        raise
 
 
 def _ours(error: BaseException, what: str) -> LuckyRecorderError:

@@ -26,16 +26,16 @@ PER_EPISODE = 100
 HZ = 50
 _BITS = 16
 _SUBSTEPS = 10
-# The room is lit by nothing but its own glow, so that a pixel is exactly the colour that the model says.
+# The room is lit by its own glow and by the ambient light that OpenGL adds: a pixel is the colour that the model says.
 _ROOM = """
 <mujoco model="count">
   <option timestep="0.002" gravity="0 0 0"/>
   <visual>
-    <headlight active="0"/>
+    <headlight active="0" ambient="0 0 0" diffuse="0 0 0" specular="0 0 0"/>
     <quality shadowsize="0" offsamples="0"/>
     <global offwidth="64" offheight="64"/>
   </visual>
-  <asset><material name="glow" emission="1" specular="0" shininess="0"/></asset>
+  <asset><material name="glow" emission="0.72" specular="0" shininess="0"/></asset>
   <worldbody>
     <camera name="wall" pos="0 0 1" fovy="60"/>
     <geom name="wall" type="box" size="4 4 0.1" material="glow" contype="0" conaffinity="0"/>

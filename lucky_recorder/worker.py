@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -34,6 +35,7 @@ class Worker:
         self._done = 0
         self._is_forked = False
         self._has_stalled = False
+        self._is_over = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         _living.add(self)
 
@@ -90,11 +92,17 @@ class Worker:
         self._wait(done)
 
     def stop(self) -> None:
-        """Run what is queued, then end the thread. Calling it again does nothing."""
-        if self._thread.is_alive() and not self._is_forked and not self._has_stalled:
-            self.flush()
-            self._jobs.put(None)
-            self._thread.join(self._timeout)
+        """Run what is queued, then end the thread; one that hangs will do so if it ever goes on. Again: does nothing."""
+        if self._is_forked or not self._thread.is_alive():
+            return
+        if self._has_stalled:
+            self._is_over = True
+            with contextlib.suppress(queue.Full):
+                self._jobs.put_nowait(None)
+            return
+        self.flush()
+        self._jobs.put(None)
+        self._thread.join(self._timeout)
 
     def _wait(self, done: threading.Event) -> None:
         """Wait for an event; gives up only when no job has finished for ``timeout_s``."""
@@ -114,6 +122,8 @@ class Worker:
             # Let go of it now: a job holds an episode, and the next may be long in coming.
             del job
             self._done += 1
+            if self._is_over and self._jobs.empty():
+                return
 
     def _check_usable(self) -> None:
         if self._is_forked:

@@ -112,7 +112,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if lane is None:
             return self._unrecorded_step(action)
         has_row = self._steps % self._steps_per_row == 0
-        self._moment.obs = self._observation
+        self._moment.obs, self._moment.action = self._observation, action
         if has_row and not self._look():
             return self._unrecorded_step(action)
         try:
@@ -121,7 +121,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._lane = None
             self.observer.fail(error)
             raise
-        self._see(action, result)
+        self._see(result)
         if has_row:
             self._settle()
         else:
@@ -205,13 +205,12 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._lane = None
         return is_row
 
-    def _see(self, action: Any, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
+    def _see(self, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
         """Keep what only the step knows, for columns and for the verdict."""
         moment = self._moment
-        self._observation, reward, moment.terminated, truncated, moment.info = result
+        self._observation, moment.reward, moment.terminated, truncated, moment.info = result
         moment.done = bool(moment.terminated or truncated)
         if self._has_called_columns:
-            moment.action, moment.reward = action, float(reward)
             moment.success = self._success.of_step(moment)
 
     def _settle(self) -> None:
@@ -260,7 +259,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         assert source is not None
         self._lane = self.observer.lane
         self._moment = source.moment
-        self._moment.info, self._moment.terminated = {}, False
+        self._moment.clear()
         self._steps_per_row = source.clocks.steps_per_row
         self._has_called_columns = any(c.view is None for c in source.channels)
 

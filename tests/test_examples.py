@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+import lucky_recorder as lr
+from lucky_recorder.cli.main import app
 from lucky_recorder.testing import check_session
 
 ROOT = Path(__file__).parents[1]
@@ -64,3 +67,15 @@ def test_the_readme_s_example_is_ten_lines_and_records(tmp_path):
     session = check_session(path)
     assert session.episodes["success"].to_pylist() == [True] * 3
     assert list(session.cameras) == ["front"]
+
+
+def test_the_manual_shows_the_defaults_as_they_are():
+    assert f"```toml\n{lr.RecorderSettings().to_toml()}```" in (ROOT / "docs" / "settings.md").read_text()
+
+
+def test_the_manual_knows_every_command_and_option():
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    for name, command in get_command(app).commands.items():
+        assert f"\n## {name}\n" in page
+        for option in (p for p in command.params if p.param_type_name == "option"):
+            assert any(said in page for said in option.opts + option.secondary_opts), f"{name} {option.name}"

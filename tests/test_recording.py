@@ -223,7 +223,7 @@ def test_metadata_that_the_disk_refuses_is_an_error_and_truncates_nothing(
     working = os.replace
 
     def replace(source: Any, target: Any) -> None:
-        if Path(target).name == file and "meta" in str(target):
+        if Path(target).name == file and "/meta/" in str(target):
             raise full(target)
         working(source, target)
 

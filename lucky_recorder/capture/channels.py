@@ -16,6 +16,8 @@ from lucky_recorder.errors import CaptureError, shown
 from lucky_recorder.schema import Field
 
 Phase = Literal["before", "after"]
+Merge = Literal["sum", "or"]
+Read = Callable[[Moment], Any]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Channel:
     view: NDArray[Any] | None = declared(default=None, compare=False)
     read: Callable[[Moment], Any] | None = declared(default=None, compare=False)
     nullable: bool = False
-    merge: Literal["sum", "or"] | None = None
+    merge: Merge | None = None
 
 
 @dataclass(frozen=True)

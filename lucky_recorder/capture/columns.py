@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucky_recorder.capture import names
-from lucky_recorder.capture.channels import Channel, Column, Phase, exact
+from lucky_recorder.capture.channels import Channel, Column, Merge, Phase, Read, exact
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.simulation import Simulation
 from lucky_recorder.capture.sources import custom_column, space_layout
@@ -20,7 +20,8 @@ from lucky_recorder.settings import RecorderSettings
 if TYPE_CHECKING:
     import mujoco
 
-    from lucky_recorder.capture.moment import Moment
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,9 @@ class Scene:
         """
         if self.simulation is None:
             mode = self.settings.mode
-            raise SettingsError.of("mode", mode, "needs a MuJoCo model and none was found; use mode='custom' with columns")
+            raise SettingsError.of(
+                "mode", mode, "needs a MuJoCo model and none was found; use mode='custom' with columns"
+            )
         return self.simulation.model
 
 
@@ -68,14 +71,22 @@ class Mode:
 
 
 def _robot_arm(scene: Scene) -> list[Column]:
-    _ = scene.model
-    robot = scene.robots[0]
-    if not robot.actuators or not robot.driven:
-        what = "no actuator" if not robot.actuators else "no actuated joint"
+    missing = _missing(scene.model, scene.robots[0])
+    if missing:
+        name = scene.robots[0].name
         raise SettingsError.of(
-            "mode", "robot_arm", f"the robot {robot.name!r} has {what}; use mode='full_scene' or mode='custom'"
+            "mode", "robot_arm", f"the robot {name!r} has {missing}; use mode='full_scene' or mode='custom'"
         )
     return [_action(scene), _state(scene, [[d.joint for d in r.driven] for r in scene.robots])]
+
+
+def _missing(model: mujoco.MjModel, robot: Robot) -> str:
+    """Say what a robot lacks to be recorded as an arm; empty if nothing."""
+    if not robot.actuators:
+        return "no actuator"
+    if not robot.driven:
+        return "no actuated joint"
+    return "" if any(names.commands_of(model, a) for a in robot.actuators) else "no actuator that takes a command"
 
 
 def _full_scene(scene: Scene) -> list[Column]:
@@ -125,7 +136,11 @@ def _state(scene: Scene, joints: Sequence[Sequence[int]]) -> Column:
     drivers = {d.joint: d.actuator for robot in scene.robots for d in robot.driven}
 
     def readable(joint: int) -> str:
-        return names.name_of(model, "actuator", drivers[joint]) if joint in drivers else names.name_of(model, "joint", joint)
+        return (
+            names.name_of(model, "actuator", drivers[joint])
+            if joint in drivers
+            else names.name_of(model, "joint", joint)
+        )
 
     select = [[a for j in mine for a in names.joint_addresses(model, j)] for mine in joints]
     field = Field(
@@ -158,14 +173,15 @@ def _gym_columns(scene: Scene) -> list[Column]:
     size = int(np.prod(shape, dtype=np.int64))
     listed = shape if size > 1 else ()
 
-    def column(name: str, phase: Phase, kind: str, read: Callable[[Moment], Any], merge: Any = None) -> Column:
-        shape = listed if name == "gym.action" else ()
-        channel = Channel(name, phase, shape, kind, read=lambda m: exact(name, read(m), shape, kind, False), merge=merge)
+    def column(name: str, phase: Phase, shape: Shape, kind: str, read: Read, merge: Merge | None = None) -> Column:
+        channel = Channel(
+            name, phase, shape, kind, read=lambda m: exact(name, read(m), shape, kind, False), merge=merge
+        )
         return Column(Field(name, kind, shape, has_stats=True), channel)
 
     return [
-        column("gym.action", "before", dtype, lambda m: m.action),
-        column("next.reward", "after", "float64", lambda m: m.reward, "sum"),
-        column("next.done", "after", "bool", lambda m: m.done, "or"),
-        column("next.success", "after", "bool", lambda m: m.success, "or"),
+        column("gym.action", "before", listed, dtype, lambda m: m.action),
+        column("next.reward", "after", (), "float64", lambda m: m.reward, "sum"),
+        column("next.done", "after", (), "bool", lambda m: m.done, "or"),
+        column("next.success", "after", (), "bool", lambda m: m.success, "or"),
     ]

@@ -1,4 +1,4 @@
-"""The ``action`` column: actuator commands on the joints' scale, and the way back (spec: What each recorder mode records).
+"""The ``action`` column: commands on the joints' scale, and the way back (spec: What each recorder mode records).
 
 A command is clamped to its control range and mapped linearly onto the range of the joint, where both are limited and
 the actuator drives a single hinge or slide joint directly. Every other command is recorded as it is, and so are those

@@ -10,11 +10,11 @@ class Moment:
 
     Attributes:
         model: The MuJoCo model, or None where there is none.
-        data: A private `MjData` in the state of this tick, with everything that follows from it computed; None without MuJoCo.
+        data: A private `MjData` in the state of this tick, with all that follows from it computed; None without MuJoCo.
         env: The unwrapped environment, or None.
         robot: Name of the robot whose row is asked for.
         obs: The observation the action is chosen on.
-        action: What was given to ``env.step``; known after the step.
+        action: What is given to ``env.step`` at this tick; None on a bare model.
         reward: What the step returned.
         terminated: Whether the environment ended the episode.
         done: ``terminated or truncated``.
@@ -29,9 +29,13 @@ class Moment:
         self.data = data
         self.env = env
         self.robot = ""
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what the steps of the last episode said."""
         self.obs: Any = None
         self.action: Any = None
-        self.reward = 0.0
+        self.reward: Any = 0.0
         self.terminated = False
         self.done = False
         self.success = False

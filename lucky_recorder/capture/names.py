@@ -40,7 +40,9 @@ def id_of(model: mujoco.MjModel, kind: str, name: str, field: str) -> int:
         if name in known:
             return known.index(name)
         near = difflib.get_close_matches(name, known, 3, 0.4) or known[:8]
-        raise SettingsError.of(field, name, f"the model has no {kind} of that name; it has: {', '.join(near) or 'none'}")
+        raise SettingsError.of(
+            field, name, f"the model has no {kind} of that name; it has: {', '.join(near) or 'none'}"
+        )
     return index
 
 

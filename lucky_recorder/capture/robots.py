@@ -64,7 +64,7 @@ def find_robots(model: mujoco.MjModel, roots: Sequence[str] | None) -> tuple[Rob
         raise SettingsError.of("robots", (), "name at least one root body, or leave it out")
     bodies = [names.id_of(model, "body", root, f"robots[{i}]") for i, root in enumerate(roots)]
     _check_apart(model, roots, bodies)
-    robots = tuple(_robot(model, root, _own(model, body)) for root, body in zip(roots, bodies, strict=True))
+    robots = tuple(_robot(model, root, _own(model, body, bodies)) for root, body in zip(roots, bodies, strict=True))
     _check_alike(model, robots)
     _warn_of_orphans(model, robots)
     return robots
@@ -75,9 +75,15 @@ def model_name(model: mujoco.MjModel) -> str:
     return bytes(model.names).split(b"\0", 1)[0].decode() or "robot"
 
 
-def _own(model: mujoco.MjModel, root: int) -> list[int]:
+def _own(model: mujoco.MjModel, root: int, roots: Sequence[int]) -> list[int]:
+    """Return the actuators that act on a robot, and on no other."""
     everyone = range(names.actuator_count(model))
-    return [a for a in everyone if any(names.is_within(model, b, root) for b in names.actuator_bodies(model, a))]
+    return [a for a in everyone if _acts_on(model, a, roots) == {root}]
+
+
+def _acts_on(model: mujoco.MjModel, actuator: int, roots: Sequence[int]) -> set[int]:
+    bodies = names.actuator_bodies(model, actuator)
+    return {root for root in roots if any(names.is_within(model, body, root) for body in bodies)}
 
 
 def _robot(model: mujoco.MjModel, name: str, actuators: Sequence[int]) -> Robot:
@@ -97,7 +103,7 @@ def _check_apart(model: mujoco.MjModel, roots: Sequence[str], bodies: Sequence[i
 
 
 def _layout(model: mujoco.MjModel, robot: Robot) -> tuple[object, ...]:
-    """Describe what must be the same of every robot: its actuators' commands, its kinds of joints, what drives which."""
+    """Describe what must be the same of all robots: the actuators' commands, the kinds of joints, what drives which."""
     order = {actuator: i for i, actuator in enumerate(robot.actuators)}
     commands = tuple(len(names.commands_of(model, a)) for a in robot.actuators)
     joints = tuple((int(model.jnt_type[d.joint]), order[d.actuator]) for d in robot.driven)
@@ -108,13 +114,15 @@ def _check_alike(model: mujoco.MjModel, robots: Sequence[Robot]) -> None:
     first = robots[0]
     for other in robots[1:]:
         if _layout(model, other) != _layout(model, first):
-            raise SettingsError.of(
-                "robots",
-                tuple(r.name for r in robots),
-                f"{first.name!r} has {len(first.actuators)} actuators driving {len(first.driven)} joints, {other.name!r} "
-                f"has {len(other.actuators)} driving {len(other.driven)}, or of other kinds; every row of a session has "
-                "the same layout: record them in sessions of their own",
-            )
+            raise SettingsError.of("robots", tuple(r.name for r in robots), _differs(first, other))
+
+
+def _differs(first: Robot, other: Robot) -> str:
+    return (
+        f"{first.name!r} has {len(first.actuators)} actuators driving {len(first.driven)} joints, {other.name!r} has "
+        f"{len(other.actuators)} driving {len(other.driven)}, or of other kinds; every row of a session has the same "
+        "layout: record them in sessions of their own"
+    )
 
 
 def _warn_of_orphans(model: mujoco.MjModel, robots: Sequence[Robot]) -> None:

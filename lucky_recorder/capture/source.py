@@ -107,7 +107,7 @@ class Source:
                 raise SettingsError.of(
                     f"camera {camera.name!r}: source",
                     "render",
-                    "there is no env.render() here that gives pictures; make the environment with render_mode='rgb_array'",
+                    "there is no env.render() here that gives pictures; make the env with render_mode='rgb_array'",
                 )
             return snapshot.through_render(self._render, camera, index)
         assert self._simulation is not None
@@ -132,7 +132,9 @@ class Source:
     def _pool(self, cameras: int) -> snapshot.ScenePool:
         if self._simulation is None:
             raise SettingsError.of(
-                "cameras", tuple(c.name for c in self.settings.recorded_cameras), "no MuJoCo model was found; use source='render'"
+                "cameras",
+                tuple(c.name for c in self.settings.recorded_cameras),
+                "no MuJoCo model was found; use source='render'",
             )
         return snapshot.ScenePool(self._simulation.model, cameras, self.settings.worker_timeout_s)
 
@@ -199,7 +201,9 @@ class Source:
         try:
             schema = self._build(Simulation(model, data))
             if schema != self.schema:
-                raise SettingsError("the environment changed its model: its columns, robots or cameras are others than before")
+                raise SettingsError(
+                    "the environment changed its model: its columns, robots or cameras are others than before"
+                )
         except SettingsError:
             vars(self).update(before)
             raise

@@ -21,9 +21,7 @@ SensorView = tuple[str, Any]
 _KINDS = "sensor, qpos, qvel, xpos, xquat, site_xpos, ctrl, gym, info, or 'module:function'"
 
 
-def custom_column(
-    column: asked.Column, simulation: Simulation | None, robots: tuple[str, ...], env: Any
-) -> Column:
+def custom_column(column: asked.Column, simulation: Simulation | None, robots: tuple[str, ...], env: Any) -> Column:
     """Make a column of the user's own.
 
     Raises:
@@ -55,9 +53,7 @@ def _field(column: asked.Column, nullable: bool = False) -> Field:
     )
 
 
-def _called(
-    column: asked.Column, read: Callable[[Moment], Any], phase: Any, nullable: bool = False
-) -> Column:
+def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nullable: bool = False) -> Column:
     """Make a column whose value is what a function returns at each tick."""
     field = _field(column, nullable)
 
@@ -97,7 +93,9 @@ def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: Simulat
     field = _field(column)
     if natural not in (field.shape, (1,)) or (natural == (1,) and field.shape != ()):
         raise SettingsError.of(
-            f"column {column.name!r}: shape", column.shape, f"{column.source} gives shape {natural}; set shape={natural}"
+            f"column {column.name!r}: shape",
+            column.shape,
+            f"{column.source} gives shape {natural}; set shape={natural}",
         )
     if np.dtype(column.dtype).kind != "f":
         raise SettingsError.of(f"column {column.name!r}: dtype", column.dtype, "this source gives floats; use float64")
@@ -187,5 +185,7 @@ def space_layout(space: Any, field: str) -> tuple[tuple[int, ...], str]:
     """
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     if shape is None or dtype is None or np.dtype(dtype).kind not in "biuf":
-        raise SettingsError.of(field, type(space).__name__, "only spaces of arrays can be a column; use columns of your own")
+        raise SettingsError.of(
+            field, type(space).__name__, "only spaces of arrays can be a column; use columns of your own"
+        )
     return tuple(shape), np.dtype(dtype).name

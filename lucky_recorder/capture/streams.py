@@ -16,6 +16,8 @@ from lucky_recorder.settings import RecorderSettings
 if TYPE_CHECKING:
     import mujoco
 
+    from lucky_recorder.video.codecs import Codec
+
 
 def streams_of(settings: RecorderSettings, data_rate: Fraction, model: mujoco.MjModel | None) -> tuple[Stream, ...]:
     """Return the streams of every recorded camera.
@@ -36,15 +38,20 @@ def _stream(
     size = (camera.width, camera.height, rate)
     if kind == "rgbd":
         return Stream(camera.key_of(kind), camera.name, kind, *size, encoder="", codec="", suffix=".mkv")
-    from lucky_recorder.video.codecs import known
-    from lucky_recorder.video.hardware import resolve
-
-    color = resolve(settings.video_format, settings.hardware_encoder) if kind == "color" else ""
-    codec = known({"color": color, "depth": "ffv1", "mask": "mask"}[kind])
+    codec = _codec(settings, camera, kind)
     info = _depth_info(camera, model) if kind == "depth" else _labels_info(camera) if kind == "mask" else {}
     return Stream(
         camera.key_of(kind), camera.name, kind, *size, codec.key, codec.name, codec.pix_fmt, codec.suffix, info
     )
+
+
+def _codec(settings: RecorderSettings, camera: Camera, kind: StreamKind) -> Codec:
+    from lucky_recorder.video.available import resolve
+    from lucky_recorder.video.codecs import known
+
+    if kind == "color":
+        return resolve(settings.video_format, settings.hardware_encoder, width=camera.width, height=camera.height)
+    return known("ffv1" if kind == "depth" else "mask")
 
 
 def _labels_info(camera: Camera) -> dict[str, Any]:

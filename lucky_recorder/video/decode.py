@@ -130,7 +130,8 @@ class FrameReader:
 
     def _decode(self, container: InputContainer) -> Iterator[av.VideoFrame]:
         """Decode on, up to a frame whose bytes are not those that were written."""
-        carries_checksums = self.info.codec == "ffv1"
+        # Before its third version, FFV1 had neither a header of its own nor checksums.
+        carries_checksums = self.info.codec == "ffv1" and bool(self._stream.codec_context.extradata)
         for packet in container.demux(self._stream):
             if carries_checksums and not is_intact(bytes(packet)):
                 return

@@ -21,10 +21,10 @@ from lucky_recorder.video.pictures import Picture
 from lucky_recorder.video.probe import naming, probe
 
 _CONTAINERS: Mapping[str, Mapping[str, str]] = {
-    # No dates and no library versions: the same pictures give the same bytes.
-    "matroska": {"flush_packets": "1", "fflags": "bitexact"},
     # Fragments while open, so that a crash loses at most the last GOP; an ordinary file once closed.
     "mp4": {"movflags": "hybrid_fragmented+frag_keyframe", "flush_packets": "1", "fflags": "bitexact"},
+    # Small clusters to the same end. bitexact: no dates and no versions, so the same pictures give the same bytes.
+    "matroska": {"cluster_time_limit": "200", "flush_packets": "1", "fflags": "bitexact"},
 }
 
 

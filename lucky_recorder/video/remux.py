@@ -45,7 +45,7 @@ def combine(color: Path, depth: Path, target: Path) -> None:
         _copy((color, depth), target, one.fps)
         with naming(target):
             sync_file(target)
-        _check_counts(target, one.frames)
+        _check_tracks(target, one.frames, other.fps)
     except BaseException:
         with contextlib.suppress(OSError):
             target.unlink()
@@ -72,6 +72,8 @@ def _copy(sources: tuple[Path, Path], target: Path, fps: Fraction) -> None:
         with av.open(os.path.abspath(target), "w", format="matroska", container_options=options) as container:
             # Opaque: the decoder's context serves, as not every codec that is read has an encoder of its name.
             copies = [container.add_stream_from_template(stream, opaque=True) for _, stream in originals]
+            for copy in copies:
+                copy.codec_context.framerate = fps
             for k, packets in enumerate(zip(*(_packets(*original) for original in originals), strict=True)):
                 for packet, copy in zip(packets, copies, strict=True):
                     _place(packet, copy, k, fps)
@@ -111,7 +113,10 @@ def _check_alike(color: Path, one: VideoInfo, depth: Path, other: VideoInfo) -> 
             raise VideoError(f"{path}: frames are not stored in the order they are shown; record it without B-frames")
 
 
-def _check_counts(target: Path, frames: int) -> None:
-    counts = [info.frames for info in tracks(target)]
+def _check_tracks(target: Path, frames: int, fps: Fraction) -> None:
+    found = tracks(target)
+    counts, rates = [info.frames for info in found], [info.fps for info in found]
     if counts != [frames, frames]:
         raise VideoError(f"{target}: two tracks of {frames} frames were written, the file holds {counts}")
+    if rates != [fps, fps]:
+        raise VideoError(f"{target}: two tracks at {fps} fps were written, the file says {', '.join(map(str, rates))}")

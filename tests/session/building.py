@@ -34,7 +34,10 @@ def camera(name: str, rate: Fraction | int = 50) -> Stream:
 
 
 def arm_schema(
-    cameras: Sequence[Stream] = (), robots: Sequence[str] = ("arm",), hz: Fraction | int = 50, extra: Sequence[Field] = ()
+    cameras: Sequence[Stream] = (),
+    robots: Sequence[str] = ("arm",),
+    hz: Fraction | int = 50,
+    extra: Sequence[Field] = (),
 ) -> Schema:
     columns = (vector("action", 3, robots), vector("observation.state", 3, robots), *extra)
     return Schema("robot_id", "ur5e", tuple(robots), Fraction(hz), columns, tuple(cameras))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.building import Recording, small_session
 
 from lucky_recorder.session.check import Fault, check_session
+from session.building import Recording, small_session
 
 
 @pytest.fixture(scope="package", autouse=True)

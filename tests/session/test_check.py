@@ -15,17 +15,19 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from session.building import Recording, arm_schema, camera, custom_schema, vector
 
 from lucky_recorder.errors import FormatError
 from lucky_recorder.schema import Field, Schema
 from lucky_recorder.session.check import Fault, Report, check_session, inspect_session
 from lucky_recorder.session.checks.videos import frames_due
 from lucky_recorder.video.encoder import VideoEncoder
+from session.building import Recording, arm_schema, camera, custom_schema, vector
 
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 META = "meta/episodes/chunk-000/file-001.parquet"  # episodes 4, 5, 6
 DATA = "data/chunk-000/file-001.parquet"  # episodes 3, 4, 5
+VECTORS = ("action", "observation.state")
+FOOTER = b"lucky_recorder.episodes"
 FRONT = "observation.images.Front"
 VIDEO = f"videos/{FRONT}/chunk-002/file-001.mp4"  # episode 5
 
@@ -62,7 +64,7 @@ WIDE = [
         arm_schema(robots=("left", "right"), extra=[*WIDE, vector("torque", 2, ("left", "right"))]),
         custom_schema(*WIDE),
         custom_schema(Field("x", "float64", (1,), has_stats=True)),
-        Schema("sim_id", "mujoco_scene", ("scene",), Fraction(1), tuple(vector(n, 1, ("scene",)) for n in ("action", "observation.state"))),
+        Schema("sim_id", "mujoco_scene", ("s",), Fraction(1), tuple(vector(name, 1, "s") for name in VECTORS)),
     ],
 )
 def test_all_kinds_of_good_sessions(tmp_path: Path, schema: Schema) -> None:
@@ -176,7 +178,11 @@ def test_faults_of_a_video_only_session(video_only: Path) -> None:
     (folder / "notes.txt").touch()
     (folder / "file-002.mp4.tmp").touch()
     film(folder / "file-001.mp4", 4, width=32)
-    about = {f.file: f.message for f in check_session(video_only)}
+    cut = video_only / f"videos/{FRONT}/chunk-003/file-000.mp4"
+    cut.write_bytes(cut.read_bytes()[:-5])
+    faults = check_session(video_only)
+    assert Fault(str(cut.relative_to(video_only)), None, "was cut off: its last part is not whole") in faults
+    about = {f.file: f.message for f in faults}
     assert "cannot be read" in about[f"videos/{FRONT}/chunk-000/file-000.mp4"]
     assert about[f"videos/{FRONT}/chunk-000/notes.txt"] == "is no video's place"
     assert about[f"videos/{FRONT}/chunk-000/file-002.mp4.tmp"].startswith("incomplete")
@@ -401,7 +407,7 @@ def test_a_stream_without_a_file_in_a_success(copy: Path) -> None:
         (lambda t: t.drop_columns("success"), "column success is missing"),
         (lambda t: t.append_column("extra", pa.array([1, 2, 3])), "column extra is not of the format"),
         (lambda t: t.append_column("length", t["length"]), "a column stands twice"),
-        (lambda t: t.set_column(5, "length", t["length"].cast(pa.float64())), "column length is double, expected int64"),
+        (lambda t: t.set_column(5, "length", t["length"].cast(pa.float64())), "column length is double"),
         (lambda t: t.set_column(0, "episode_index", pa.array(["a", "b", "c"])), "column episode_index is string"),
         (lambda t: t.set_column(9, "tasks", pa.nulls(3)), "column tasks is null"),
     ],
@@ -491,14 +497,14 @@ def test_every_wrong_value_is_a_fault(copy: Path, column: str, value: Any, messa
         (lambda t: t.select([1, 0, *range(2, 9)]), "does not start with the columns index, robot_id"),
         (lambda t: t.set_column(6, "frame_flags", t["frame_flags"].cast(pa.int64())), "column frame_flags: stored as"),
         (lambda t: t.set_column(7, "action", t["timestamp"]), "column action: stored as 0 nested lists of double"),
-        (lambda t: t.set_column(7, "action", pa.array(["x"] * 30)), "column action: stored as 0 nested lists of string"),
+        (lambda t: t.set_column(7, "action", pa.array(["x"] * 30)), "column action: stored as 0 nested lists"),
         (lambda t: t.drop_columns("episode_index"), "column episode_index is missing"),
         (lambda t: t.slice(0, 29), "11 rows, meta/episodes says 12"),
         (lambda t: t.take([*range(8, 18), *range(8), *range(18, 30)]), "row 0: episode_index is 4, expected 3"),
         (lambda t: t.replace_schema_metadata({b"a": b"b"}), "the footer's list of episodes is None"),
-        (lambda t: t.replace_schema_metadata({b"lucky_recorder.episodes": b"[3]"}), "the footer's list of episodes is [3]"),
-        (lambda t: t.replace_schema_metadata({b"lucky_recorder.episodes": b"{"}), "cannot be read"),
-        (lambda t: t.replace_schema_metadata({b"lucky_recorder.episodes": b"[{}]"}), "the footer does not say of it"),
+        (lambda t: t.replace_schema_metadata({FOOTER: b"[3]"}), "the footer's list of episodes is [3]"),
+        (lambda t: t.replace_schema_metadata({FOOTER: b"{"}), "cannot be read"),
+        (lambda t: t.replace_schema_metadata({FOOTER: b"[{}]"}), "the footer does not say of it"),
         (lambda t: t.schema.empty_table(), "0 rows, meta/episodes says 8"),
     ],
 )
@@ -515,7 +521,8 @@ def test_robots_with_one_id(copy: Path) -> None:
 
 
 def test_robots_that_change_places(copy: Path) -> None:
-    rewrite(copy / DATA, lambda t: t.set_column(1, "robot_id", t["robot_id"].take([*range(8), *range(9, 18), 8, *range(18, 30)])))
+    order = [*range(8), *range(9, 18), 8, *range(18, 30)]  # of the rows of episode 4, the first goes last
+    rewrite(copy / DATA, lambda t: t.set_column(1, "robot_id", t["robot_id"].take(order)))
     assert [f.episode for f in check_session(copy)] == [4]
 
 
@@ -559,7 +566,7 @@ def nudged(name: str, field: str, factor: float) -> Callable[[dict], None]:
         (lambda stats: stats.update(other={}), "other: has an entry, and is no column"),
         (lambda stats: stats.update(action=[]), "action: is [], expected an object"),
         (entry(FRONT, max=[[[255]], [[255]], [[255]]]), f"{FRONT}: max is"),
-        (entry(FRONT, mean=[0.1, 0.2, 0.3]), f"{FRONT}: mean is [0.1, 0.2, 0.3], expected finite numbers of shape [3, 1, 1]"),
+        (entry(FRONT, mean=[0.1, 0.2, 0.3]), f"{FRONT}: mean is [0.1, 0.2, 0.3], expected finite"),
         (entry(FRONT, mean=[[[0.9]], [[0.9]], [[0.9]]]), f"{FRONT}: mean is [[[0.9]], [[0.9]], [[0.9]]], not between"),
         (entry(FRONT, count=[-1]), f"{FRONT}: count is [-1]"),
     ],
@@ -611,6 +618,24 @@ def test_a_broken_video(copy: Path, content: bytes) -> None:
     (fault,) = check_session(copy)
     assert (fault.file, fault.episode) == (VIDEO, 5)
     assert str(copy) not in fault.message
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"avc1", b"zzzz"), (b"moov", b"free")])
+def test_a_video_of_another_kind(copy: Path, old: bytes, new: bytes) -> None:
+    (copy / VIDEO).write_bytes((copy / VIDEO).read_bytes().replace(old, new))
+    assert {(f.file, f.episode) for f in check_session(copy)} == {(VIDEO, 5)}
+
+
+@pytest.mark.parametrize("box", [b"\0\0\0\1free" + bytes(8), b"\0\0\0\7free", b"\0\0\0\x09free", b"\0\0\0"])
+def test_boxes_that_are_none(copy: Path, box: bytes) -> None:
+    (copy / VIDEO).write_bytes((copy / VIDEO).read_bytes() + box)
+    assert Fault(VIDEO, 5, "was cut off: its last part is not whole") in check_session(copy)
+
+
+@pytest.mark.parametrize("box", [b"\0\0\0\x08free", b"\0\0\0\1free" + bytes(7) + b"\x10", b"\0\0\0\0free"])
+def test_boxes_that_are_whole(copy: Path, box: bytes) -> None:
+    (copy / VIDEO).write_bytes((copy / VIDEO).read_bytes() + box)
+    assert check_session(copy) == []
 
 
 def test_a_video_that_reorders_its_frames(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -716,7 +741,7 @@ def test_every_lost_or_cut_file_is_a_fault(copy: Path, name: str) -> None:
 def test_a_flipped_byte_of_a_table_is_a_fault_or_changes_nothing(copy: Path, name: str) -> None:
     content, random_ = (copy / name).read_bytes(), random.Random(name)
     whole = pq.ParquetFile(copy / name).read()
-    for _ in range(25):
+    for _ in range(15):
         flipped = bytearray(content)
         flipped[random_.randrange(len(flipped))] ^= 1 << random_.randrange(8)
         (copy / name).write_bytes(flipped)
@@ -741,9 +766,11 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), file=st.sampled_from([INFO, STATS]), value=JSON)
-def test_any_json_value_anywhere_is_a_fault_and_no_crash(good: Recording, copy: Path, data: Any, file: str, value: Any) -> None:
+def test_any_json_value_anywhere_is_a_fault_and_no_crash(
+    good: Recording, copy: Path, data: Any, file: str, value: Any
+) -> None:
     content = json.loads((good.root / file).read_text())
     path = data.draw(st.sampled_from(leaves(content)[1:]))
     parent = content
@@ -757,7 +784,7 @@ def test_any_json_value_anywhere_is_a_fault_and_no_crash(good: Recording, copy: 
     assert faults or unchanged or path[0] in FREE or path[-1] == "unit"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), noise=st.binary(min_size=1, max_size=40), data=st.data())
 def test_noise_anywhere_is_no_crash(good: Recording, copy: Path, name: str, noise: bytes, data: Any) -> None:
     content = (good.root / name).read_bytes()

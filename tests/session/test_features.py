@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from session.building import arm_schema, camera, custom_schema
 
 from lucky_recorder.schema import Field
 from lucky_recorder.session.features import arrow_schema, arrow_type, episodes_schema, features
+from session.building import arm_schema, camera, custom_schema
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         layout.claim_folder(tmp_path, NOW)
 
 
-@pytest.mark.parametrize("name", ["session_2026-10-08", "Session_2026-10-08_14-30-05", "session_2026-10-08_14-30-05.shards"])
+@pytest.mark.parametrize("name", ["session_2026-10-08", "Session_2026-10-08_14-30-05", "session_2026-10-08_14-30-05.x"])
 def test_other_names_are_no_session_s(name: str) -> None:
     assert not layout.is_session_name(name)

@@ -9,11 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from session.building import Recording, arm_schema, camera, custom_schema
 
 import lucky_recorder
 from lucky_recorder.schema import Field, Schema
 from lucky_recorder.session.features import episodes_schema, features
+from session.building import Recording, arm_schema, camera, custom_schema
 
 
 def read(root: Path, file: str = "info") -> dict:
@@ -50,7 +50,11 @@ def test_info_has_every_field(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("column", "label", "field"),
-    [("robot_id", "ur5e", "robot_type"), ("sim_id", "mujoco_scene", "sim_type"), ("entity_id", "custom", "entity_type")],
+    [
+        ("robot_id", "ur5e", "robot_type"),
+        ("sim_id", "mujoco_scene", "sim_type"),
+        ("entity_id", "custom", "entity_type"),
+    ],
 )
 def test_the_type_is_named_after_the_entity_column(tmp_path: Path, column: str, label: str, field: str) -> None:
     schema = Schema(column, label, ("one",), Fraction(200, 3), (Field("x", "float64", has_stats=True),))

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from session.building import Recording, arm_schema, custom_schema
 
 from lucky_recorder.errors import StorageError
 from lucky_recorder.schema import Field
 from lucky_recorder.session import rows
+from session.building import Recording, arm_schema, custom_schema
 
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint32", "uint16", "uint8", "bool")
 
@@ -74,7 +74,7 @@ def test_a_flipped_bit_in_a_page_is_noticed(tmp_path: Path) -> None:
     column = pq.read_metadata(path).row_group(0).column(7)
     stored[column.data_page_offset + column.total_compressed_size - 2] ^= 1
     path.write_bytes(stored)
-    with pytest.raises(OSError, match="(?i)crc|checksum"):
+    with pytest.raises(OSError, match=r"(?i)crc|checksum"):
         pq.ParquetFile(path, page_checksum_verification=True).read()
 
 

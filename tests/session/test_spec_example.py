@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from session.building import Recording, arm_schema, camera
 
 from lucky_recorder.video.decode import decode_all
+from session.building import Recording, arm_schema, camera
 
+FRONT = "observation.images.Front"
 EXAMPLE = '''
 from pathlib import Path
 import pandas as pd
@@ -39,7 +40,7 @@ def test_the_example_finds_the_episode(
     root = tmp_path / "DataSessions/session_2026-10-08_14-30-05"
     recording = Recording(root, arm_schema([camera("Front")]), files_per_chunk, episodes_per_file, metadata_every=2)
     for episode in range(5):
-        recording.keep(3 + episode, success=episode % 2 == 0, failed_stream=None if episode else recording.schema.streams[0].key)
+        recording.keep(3 + episode, success=episode % 2 == 1, failed_stream=None if episode else FRONT)
     recording.close()
     monkeypatch.chdir(tmp_path)
     found: dict = {}
@@ -48,5 +49,5 @@ def test_the_example_finds_the_episode(
     np.testing.assert_array_equal(np.stack(found["rows"]["action"]), third.columns["action"])
     assert found["rows"]["frame_index"].tolist() == list(range(6))
     assert len(decode_all(found["video"])) == 6
-    assert found["episodes"]["success"].tolist() == [True, False, True, False, True]
-    assert not found["ep"]["success"]
+    assert found["episodes"]["success"].tolist() == [False, True, False, True, False]
+    assert found["ep"]["success"]

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from session.building import HEIGHT, WIDTH, Recording, arm_schema, camera, custom_schema, entity_id
 
 from lucky_recorder.errors import StorageError
 from lucky_recorder.schema import Field
@@ -14,6 +13,7 @@ from lucky_recorder.session import rows
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
+from session.building import HEIGHT, WIDTH, Recording, arm_schema, camera, custom_schema, entity_id
 
 FRONT = "observation.images.Front"
 

@@ -47,7 +47,7 @@ def record(tmp_path: Path) -> Callable[..., Path]:
 
     def write(pictures: Iterable[np.ndarray], name: str = "video.mp4.tmp", **settings: Any) -> Path:
         pictures = list(pictures)
-        height, width, _ = pictures[0].shape
+        height, width = pictures[0].shape[:2]
         settings = {"fps": Fraction(50), **settings}
         bottom_up = settings.pop("bottom_up", False)
         encoder = VideoEncoder(tmp_path / name, width=width, height=height, **settings)

@@ -51,6 +51,7 @@ def test_tells_all_there_is(record, numbered):
         has_b_frames=0,
         keyframes=(0, 10),
         timing_error=0.0,
+        profile="Constrained Baseline",
     )
 
 
