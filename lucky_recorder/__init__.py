@@ -9,6 +9,7 @@ from lucky_recorder import envs as _envs
 from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
+    from lucky_recorder.bindings import Camera, FreeCamera, Lidar
     from lucky_recorder.capture.command import commands_to_ctrl
     from lucky_recorder.errors import (
         CaptureError,
@@ -25,18 +26,19 @@ if TYPE_CHECKING:
     )
     from lucky_recorder.observer import Observer
     from lucky_recorder.session.reader import Session
-    from lucky_recorder.settings import Camera, Column, FreeCamera, RecorderSettings
+    from lucky_recorder.settings import Column, RecorderSettings
     from lucky_recorder.wrappers import RecordSession
 
 # Imported when first used: a name costs nothing until then.
 _HOMES = {
-    "Camera": "settings",
+    "Camera": "bindings",
     "CaptureError": "errors",
     "Column": "settings",
     "ForkError": "errors",
     "FormatError": "errors",
-    "FreeCamera": "settings",
+    "FreeCamera": "bindings",
     "GLError": "errors",
+    "Lidar": "bindings",
     "LuckyRecorderError": "errors",
     "Observer": "observer",
     "RecordSession": "wrappers",
@@ -59,6 +61,7 @@ __all__ = [
     "FormatError",
     "FreeCamera",
     "GLError",
+    "Lidar",
     "LuckyRecorderError",
     "Observer",
     "RecordSession",

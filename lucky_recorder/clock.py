@@ -87,7 +87,7 @@ def divider(fast: Fraction, slow: Fraction, field: str) -> int:
     nearest = [below] if ratio < 1 else [below, fast / math.floor(ratio)]
     options = " or ".join(dict.fromkeys(show(r) for r in nearest))
     raise SettingsError.of(
-        field, show(slow), f"does not divide the {show(fast)} Hz control rate evenly; nearest that do: {options} Hz"
+        field, show(slow), f"does not divide the fastest rate here, {show(fast)} Hz, evenly; nearest that do: {options} Hz"
     )
 
 

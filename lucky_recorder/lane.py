@@ -1,7 +1,8 @@
 """A lane: one simulation being recorded, tick by tick, in the caller's thread.
 
 A tick has two halves: `look`, before the step (state, pictures), and `settle`, after it (command, reward, flags).
-A half tick that is never settled leaves no row and no frame.
+A half tick that is never settled leaves no row and no frame. At every tick something may be due: a row, the frame of
+a camera, the scan of a lidar, each at a rate of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lucky_recorder.schema import NEW_POLICY_STEP, POST_RESET
 
 if TYPE_CHECKING:
     from lucky_recorder.capture.channels import Channel
-    from lucky_recorder.capture.snapshot import Picture
+    from lucky_recorder.capture.snapshot import Sight
     from lucky_recorder.capture.source import Source
 
 _CLOCK_TOLERANCE = 0.01
@@ -33,19 +34,21 @@ class Lane:
     Attributes:
         source: What is looked at.
         buffer: The episode in flight.
-        pictures: What the cameras saw at the half tick that is open.
-        last_shown: The last tick whose pictures were handed over, or -1.
+        ticks: Finished ticks, at the base rate.
+        sights: What cameras and lidars saw at the half tick that is open.
+        last_shown: The last tick whose sights were handed over, or -1.
     """
 
-    def __init__(self, source: Source, task: int, show: Callable[[int, list[Picture]], None]) -> None:
+    def __init__(self, source: Source, task: int, show: Callable[[int, list[Sight]], None]) -> None:
         self.source = source
         self.buffer = EpisodeBuffer(source.channels, task, source.commands())
-        self.pictures: list[Picture] | None = None
+        self.ticks = 0
+        self.sights: list[Sight] | None = None
         self.last_shown = -1
         self._show = show
         self._is_open = False
         self._row = 0
-        self._tick = 0
+        self._ticks_per_row = source.clocks.ticks_per_row
         self._pending_flags = 0
         self._last_time = -math.inf
         self._first_time = 0.0
@@ -77,9 +80,9 @@ class Lane:
         return [(self.buffer.blocks[c.name].open, c.view) for c in self._viewed[phase]]
 
     @property
-    def ticks(self) -> int:
-        """Finished ticks."""
-        return self._tick
+    def rows(self) -> int:
+        """Finished rows of each robot, the last of which may stand for ticks still to come."""
+        return self.buffer.ticks
 
     def look(self) -> None:
         """Take the half of a tick that comes before the step.
@@ -98,26 +101,42 @@ class Lane:
             self._check_stability()
         if self._sync is not None:
             self._sync()
-        row = self._row
-        for block, view in self._copies_before:
-            block[row] = view
-            if not view.dot(view) < math.inf:
-                self._check_finite("before")
-        for channel in self._reads_before:
-            self._read(channel)
-        if self._snapshot is not None and self.pictures is None:
-            self.pictures = self._snapshot(self._tick)
+        if self.ticks % self._ticks_per_row == 0:
+            row = self._row
+            for block, view in self._copies_before:
+                block[row] = view
+                if not view.dot(view) < math.inf:
+                    self._check_finite("before")
+            for channel in self._reads_before:
+                self._read(channel)
+        if self._snapshot is not None and self.sights is None:
+            self.sights = self._snapshot(self.ticks)
         self._is_open = True
 
     def settle(self, is_new_policy_step: bool = True) -> None:
-        """Take the half of a tick that comes after the step: the row is finished and its frames are on their way.
+        """Take the half of a tick that comes after the step: its row is finished, its frames are on their way.
 
         Raises:
             CaptureError: As for `look`.
         """
-        row = self._row
         if self._instabilities is not None and self._instabilities.tobytes() != self._known_instabilities:
             self._check_stability()
+        if self.ticks % self._ticks_per_row == 0:
+            self._finish_row(is_new_policy_step)
+        else:
+            self._join_row()
+        self._is_open = False
+        self.ticks += 1
+        if self.sights is not None:
+            sights, self.sights = self.sights, None
+            if sights:
+                self.last_shown = self.ticks - 1
+                self._show(self.last_shown, sights)
+        if self.ticks <= 2:
+            self._check_clock()
+
+    def _finish_row(self, is_new_policy_step: bool) -> None:
+        row = self._row
         for block, view in self._copies_after:
             block[row] = view
             if not view.dot(view) < math.inf:
@@ -126,32 +145,22 @@ class Lane:
             self._read(channel)
         self.buffer.flags.append((NEW_POLICY_STEP if is_new_policy_step else 0) | self._pending_flags)
         self._pending_flags = 0
-        self._is_open = False
-        self._tick += 1
         self._row = row + 1
         if self._row == BLOCK_ROWS:
             self._next_block()
-        if self.pictures is not None:
-            pictures, self.pictures = self.pictures, None
-            if pictures:
-                self.last_shown = self._tick - 1
-                self._show(self.last_shown, pictures)
-        if self._tick <= 2:
-            self._check_clock()
 
-    def join(self) -> None:
-        """Add a step that has no row of its own to the row that stands for it."""
+    def _join_row(self) -> None:
+        """Add a tick that has no row of its own to the row that stands for it."""
         for channel in self._merged:
-            last = self.buffer.blocks[channel.name].last(self._tick)
+            last = self.buffer.blocks[channel.name].last(self.buffer.ticks)
             value = channel.read(self._moment) if channel.read else None
             last[...] = last + value if channel.merge == "sum" else last | value
 
     def drop_half(self) -> None:
         """Forget the half tick that is open."""
         self._is_open = False
-        pictures, self.pictures = self.pictures, None
-        for picture in pictures or ():
-            picture.release()
+        sights, self.sights = self.sights, None
+        release(sights or ())
 
     @property
     def is_open(self) -> bool:
@@ -163,7 +172,7 @@ class Lane:
         if robot is None:
             self._pending_flags |= POST_RESET
         else:
-            key = (self._tick, robot)
+            key = (self.buffer.ticks, robot)
             self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | POST_RESET
         self._last_time = -math.inf
         self._note_instabilities()
@@ -184,7 +193,7 @@ class Lane:
 
     def _ran_backwards(self, now: float) -> None:
         raise CaptureError(
-            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self._tick} of the episode: "
+            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self.ticks} of the episode: "
             "the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a reset you mean"
         )
 
@@ -198,33 +207,33 @@ class Lane:
         self._note_instabilities()
         if (self._instabilities > known).any():
             raise CaptureError(
-                f"the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick {self._tick} of the "
+                f"the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick {self.ticks} of the "
                 "episode; lower the time step or the commands, or call mark_reset() if you mean it"
             )
 
     def _check_finite(self, phase: str) -> None:
         for channel in self._viewed[phase]:
             if not np.isfinite(channel.view).all():  # type: ignore[arg-type]
-                raise CaptureError(f"{channel.name} holds NaN or infinity at tick {self._tick} of the episode: {channel.view}")
+                raise CaptureError(f"{channel.name} holds NaN or infinity at tick {self.ticks} of the episode: {channel.view}")
 
     def _check_clock(self) -> None:
         """Compare the first two ticks with the data rate, so that no time is mislabelled without a word."""
         if self._time is None:
             return
-        if self._tick == 1:
+        if self.ticks == 1:
             self._first_time = self._last_time
             return
-        step, expected = self._last_time - self._first_time, float(1 / self.source.clocks.data)
+        step, expected = self._last_time - self._first_time, float(1 / self.source.clocks.base)
         if self._last_time > self._first_time >= 0 and abs(step - expected) > _CLOCK_TOLERANCE * expected:
             warnings.warn(
-                f"two ticks lie {step:g} s of simulated time apart, but the data rate {clock.show(self.source.clocks.data)} Hz "
+                f"two ticks lie {step:g} s of simulated time apart, but the rate {clock.show(self.source.clocks.base)} Hz "
                 f"says {expected:g} s: timestamps will not be the simulation's; set data_hz",
                 RuntimeWarning,
                 stacklevel=4,
             )
 
 
-def release(pictures: Sequence[Picture]) -> None:
-    """Give the scenes of pictures that will not be drawn back."""
-    for picture in pictures:
-        picture.release()
+def release(sights: Sequence[Sight]) -> None:
+    """Give back what sights hold that will not be drawn."""
+    for sight in sights:
+        sight.release()

@@ -168,7 +168,7 @@ class Observer:
 
         return self.start_on(open_source(self.settings, self._model, self._data))
 
-    def start_on(self, source: Source, is_seeded: bool = False) -> Path:
+    def start_on(self, source: Source, seed: int | None = None) -> Path:
         """Open a session, and its first episode, on a source that was made already."""
         self._require("start_recording", State.IDLE)
         recording = Recording(self.settings, source)
@@ -176,11 +176,11 @@ class Observer:
         self._source, self._recording, self._path = source, recording, path
         self._kept = 0
         limit = self.settings.max_episode_length_s
-        self._most_ticks = -1 if limit is None else clock.ticks_within(limit, source.schema.hz)
+        self._most_ticks = -1 if limit is None else clock.ticks_within(limit, source.clocks.base)
         self._state = State.BETWEEN_EPISODES
         weakref.finalize(self, _forget, recording).atexit = False
         interrupts.guard(id(recording), lambda: _forget(recording))
-        self.begin_episode(is_seeded)
+        self.begin_episode(seed)
         return path
 
     def _make_sinks(self, schema: Schema) -> Sequence[Sink]:
@@ -243,11 +243,11 @@ class Observer:
 
     # Its episodes.
 
-    def begin_episode(self, is_seeded: bool = False) -> None:
+    def begin_episode(self, seed: int | None = None) -> None:
         """Begin an episode. `tick` does this by itself after an end.
 
         Args:
-            is_seeded: Whether the reset that led here was given a seed.
+            seed: The seed of the reset that led here, if one was given.
 
         Raises:
             StateError: If no session is open, or an episode is.
@@ -259,7 +259,7 @@ class Observer:
         if recording.failure is not None:
             self._surface()
         with self._stopping():
-            self._lane = recording.begin(is_seeded, self._task)
+            self._lane = recording.begin(seed, self._task)
         self._state = State.IN_EPISODE
         for robot in self._resets_due:
             self._lane.mark_reset(robot)

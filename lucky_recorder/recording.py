@@ -8,23 +8,25 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lucky_recorder.episode import EpisodeBuffer, EpisodeRecord, FinishedVideo, Outcome
+from lucky_recorder.episode import EpisodeBuffer, EpisodeRecord, FinishedScans, FinishedVideo, Outcome
 from lucky_recorder.errors import LuckyRecorderError, StreamError
 from lucky_recorder.lane import Lane, release
-from lucky_recorder.schema import Schema, Stream
+from lucky_recorder.schema import Schema
 from lucky_recorder.settings import RecorderSettings
 from lucky_recorder.sinks import Prepared, Sink
-from lucky_recorder.tracks import Tracks
+from lucky_recorder.tracks import Studio, Tracks, unlink
 from lucky_recorder.worker import Worker, fork_error
 
 if TYPE_CHECKING:
     import mujoco
 
-    from lucky_recorder.capture.snapshot import Picture
+    from lucky_recorder.capture.lidar import Caster
+    from lucky_recorder.capture.snapshot import Sight
     from lucky_recorder.capture.source import Source
 
 _MOST_SCENES = 16
@@ -96,6 +98,9 @@ class Recording:
         self._drawing: set[Attempt] = set()
         self._is_forked = False
         self._is_given_up = False
+        self._studio = Studio(
+            source.schema, settings.recorded_cameras, source.painter, [], settings.video_preset, settings.seed
+        )
         self._worker = Worker(_queue_depth(source), settings.worker_timeout_s)
         _living.add(self)
 
@@ -138,7 +143,7 @@ class Recording:
         self._is_forked = True
         self.failure = fork_error()
 
-    def begin(self, is_seeded: bool, task: int) -> Lane:
+    def begin(self, seed: int | None, task: int) -> Lane:
         """Begin an attempt at an episode; returns the lane that fills it."""
         self.end(Outcome(False, "stopped"))
         change = self._source.change()
@@ -146,8 +151,11 @@ class Recording:
             painter = self._source.painter
             assert painter is not None
             self._worker.put(lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn"))
-        attempt = Attempt(self._attempts, is_seeded)
-        lane = Lane(self._source, task, lambda tick, pictures: self._show(attempt, tick, pictures))
+        if self._schema.scans:
+            casters = self._source.casters()
+            self._worker.put(lambda: self._replace_casters(casters))
+        attempt = Attempt(self._attempts, seed)
+        lane = Lane(self._source, task, lambda tick, sights: self._show(attempt, tick, sights))
         self._attempts += 1
         self._current = attempt, lane
         return lane
@@ -158,9 +166,9 @@ class Recording:
         if model is not None:
             self._worker.put(lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn"))
 
-    def _show(self, attempt: Attempt, tick: int, pictures: list[Picture]) -> None:
-        """Queue the pictures of a tick; waits while the queue is full."""
-        self._worker.put(lambda: self._draw(attempt, tick, pictures))
+    def _show(self, attempt: Attempt, tick: int, sights: list[Sight]) -> None:
+        """Queue what was seen at a tick; waits while the queue is full."""
+        self._worker.put(lambda: self._draw(attempt, tick, sights))
 
     def end(self, outcome: Outcome) -> bool:
         """Queue the end of the open attempt and return.
@@ -173,12 +181,15 @@ class Recording:
         attempt, lane = self._current
         lane.drop_half()
         columns, entities, last_shown = self._source.columns, self._source.entity_ids, lane.last_shown
+        ticks, per_row = lane.ticks, self._source.clocks.ticks_per_row
 
         def job() -> None:
+            whole = ticks
             if attempt.last_drawn < last_shown:
-                # An interrupt struck while the last tick's pictures were handed over: without them it is half a tick.
-                lane.buffer.trim(last_shown)
-            self._end(attempt, lane.buffer, outcome, columns, entities)
+                # An interrupt struck while the last tick's sights were handed over: without them it is half a tick.
+                whole = last_shown
+                lane.buffer.trim(-(-whole // per_row))
+            self._end(attempt, lane.buffer, whole, outcome, columns, entities)
 
         if lane.ticks:
             self._worker.put(job)
@@ -243,30 +254,35 @@ class Recording:
         except Exception as error:  # as in a stream: a driver may raise anything
             self._fail(None, _ours(error, what))
 
-    def _draw(self, attempt: Attempt, tick: int, pictures: list[Picture]) -> None:
+    def _draw(self, attempt: Attempt, tick: int, sights: list[Sight]) -> None:
         attempt.last_drawn = tick
         if self.failure is not None and attempt is not self._failed:
-            release(pictures)
+            release(sights)
             return
         if attempt.tracks is None:
             attempt.tracks = self._make_tracks(attempt)
             self._drawing.add(attempt)
-        attempt.tracks.write(pictures)
+        attempt.tracks.write(sights)
         if attempt.tracks.error is not None:
             self._fail(attempt, attempt.tracks.error)
 
     def _make_tracks(self, attempt: Attempt) -> Tracks:
-        assert self._source.painter is not None
         sink = self._sinks[0]
         return Tracks(
-            self._schema.streams,
-            lambda stream: sink.stream_path(stream.key, attempt.number, stream.suffix),
-            self._settings.video_preset,
-            self._source.painter,
+            self._studio, lambda key, suffix: sink.stream_path(key, attempt.number, suffix), attempt.key
         )
 
+    def _replace_casters(self, casters: list[Caster]) -> None:
+        self._studio.casters[:] = casters
+
     def _end(
-        self, attempt: Attempt, buffer: EpisodeBuffer, outcome: Outcome, columns: Sequence[Any], entities: Sequence[int]
+        self,
+        attempt: Attempt,
+        buffer: EpisodeBuffer,
+        ticks: int,
+        outcome: Outcome,
+        columns: Sequence[Any],
+        entities: Sequence[int],
     ) -> None:
         if attempt.is_ended:
             return
@@ -279,12 +295,13 @@ class Recording:
             self._drop(attempt, buffer.ticks * len(entities))
             return
         videos: dict[str, FinishedVideo] = {}
+        scans: dict[str, FinishedScans] = {}
         try:
-            videos = self._finish_tracks(attempt, buffer.ticks)
+            videos, scans = self._finish_tracks(attempt, ticks)
             if attempt is self._failed:
                 outcome = Outcome(False, "stream_failed")
             if not outcome.success and self._settings.discard_and_retry_failed:
-                _remove(videos)
+                unlink(videos, scans)
                 self.counts.discarded += 1
                 return
             finished = buffer.finish(columns, self._schema, entities)
@@ -298,41 +315,51 @@ class Recording:
                     outcome=outcome,
                     tasks=tuple(sorted({int(t) for t in finished.columns["task_index"]})),
                     videos=videos,
-                    reproducible=attempt.is_seeded and self._draws_the_same_again(),
+                    scans=scans,
+                    reproducible=attempt.seed is not None and self._draws_the_same_again(),
                 )
             )
         except Exception as error:  # whatever a library raises fails the episode, not the thread
             self._abort(attempt)
-            _remove(videos)
+            unlink(videos, scans)
             self._fail(attempt, _ours(error, f"episode attempt {attempt.number} could not be written"))
 
-    def _finish_tracks(self, attempt: Attempt, ticks: int) -> dict[str, FinishedVideo]:
+    def _finish_tracks(
+        self, attempt: Attempt, ticks: int
+    ) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
         if attempt.tracks is None:
-            return {}
-        videos = attempt.tracks.finish()
+            return {}, {}
+        videos, scans = attempt.tracks.finish()
         if attempt.tracks.error is not None:
             self._fail(attempt, attempt.tracks.error)
         for stream in self._schema.streams:
-            video = videos.get(stream.key)
-            if video is not None and video.file.frames != (expected := self._frames_of(stream, ticks)):
-                frames = videos.pop(stream.key).file
-                frames.path.unlink(missing_ok=True)
-                self._fail(
-                    attempt,
-                    StreamError(f"stream {stream.key!r}: {frames.frames} frames for {ticks} ticks, expected {expected}"),
-                )
-        return videos
+            if stream.key in videos:
+                self._check_count(attempt, videos, stream.key, videos[stream.key].file.frames, stream.rate, ticks)
+        for scan in self._schema.scans:
+            if scan.name in scans:
+                self._check_count(attempt, scans, scan.name, len(scans[scan.name].ranges), scan.rate, ticks)
+        return videos, scans
 
-    def _frames_of(self, stream: Stream, ticks: int) -> int:
-        """Frame i is the picture of row i: there must be exactly as many as there are ticks at which the camera is due."""
-        return math.ceil(ticks * stream.rate / self._schema.hz)
+    def _check_count(
+        self, attempt: Attempt, finished: dict[str, Any], key: str, count: int, rate: Fraction, ticks: int
+    ) -> None:
+        """Frame i is the picture of one certain tick: there must be exactly as many as ticks at which it was due."""
+        expected = math.ceil(ticks * rate / self._source.clocks.base)
+        if count == expected:
+            return
+        unlink(*(({key: finished[key]}, {}) if isinstance(finished[key], FinishedVideo) else ({}, {key: finished[key]})))
+        del finished[key]
+        self._fail(attempt, StreamError(f"stream {key!r}: {count} frames for {ticks} ticks, expected {expected}"))
 
     def _draws_the_same_again(self) -> bool:
-        if not self._schema.streams:
+        """Whether a second run would draw and encode the same bytes: a CPU draws, and no encoder is in hardware."""
+        cameras = self._settings.recorded_cameras
+        if not cameras:
             return True
         painter = self._source.painter
-        through_render = any(c.source == "render" for c in self._settings.recorded_cameras)
-        return painter is not None and painter.is_software and not through_render
+        through_render = any(c.source == "render" for c in cameras)
+        in_hardware = any(s.encoder.endswith("_nvenc") for s in self._schema.streams)
+        return painter is not None and painter.is_software and not through_render and not in_hardware
 
     def _commit(self, record: EpisodeRecord) -> None:
         """Prepare the files of every format, then rename them; one that fails leaves none of them."""
@@ -378,11 +405,6 @@ class Recording:
         self._is_closed = True
 
 
-def _remove(videos: Mapping[str, FinishedVideo]) -> None:
-    for video in videos.values():
-        video.file.path.unlink(missing_ok=True)
-
-
 def _despite_interrupt(job: Callable[[], object]) -> None:
     """Run a job that may be run twice to its end, also if an interrupt strikes in the midst of it; then raise that."""
     try:
@@ -405,7 +427,7 @@ def _ours(error: BaseException, what: str) -> LuckyRecorderError:
 
 def _queue_depth(source: Source) -> int:
     """Bound what is in flight: at most 16 scenes, or 4 frames of pixels per camera."""
-    cameras = max(1, len(source.schema.streams))
+    cameras = max(1, len(source.settings.recorded_cameras))
     return max(1, _MOST_SCENES // cameras) if source.needs_gl else _MOST_FRAMES
 
 

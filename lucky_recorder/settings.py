@@ -19,8 +19,11 @@ from typing import Any
 import numpy as np
 
 from lucky_recorder import validators as v
-from lucky_recorder.bindings import Camera, FreeCamera, Lidar
+from lucky_recorder.bindings import Camera as Camera
+from lucky_recorder.bindings import FreeCamera as FreeCamera
+from lucky_recorder.bindings import Lidar as Lidar
 from lucky_recorder.errors import SettingsError, shown
+from lucky_recorder.schema import StreamKind
 from lucky_recorder.toml import plain, toml
 from lucky_recorder.validators import checked
 

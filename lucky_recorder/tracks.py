@@ -212,8 +212,10 @@ class Tracks:
 
     def abort(self) -> None:
         """Close and remove every file."""
-        for track in (*(t for tracks in self._tracks for t in tracks), *self._scans):
+        for track in (t for tracks in self._tracks for t in tracks):
             track.abort()
+        for scan in self._scans:
+            scan.abort()
 
 
 def unlink(videos: Mapping[str, FinishedVideo], scans: Mapping[str, FinishedScans]) -> None:

@@ -12,9 +12,10 @@ from gymnasium.utils import RecordConstructorArgs
 from lucky_recorder.capture import resolve
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode import Outcome
-from lucky_recorder.errors import StateError
+from lucky_recorder.errors import CaptureError, StateError
 from lucky_recorder.observer import Observer, checked_reward, verdict
 from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.substeps import Substeps, most_parts
 from lucky_recorder.success import SuccessSignal
 from lucky_recorder.validators import load_callable
 
@@ -67,7 +68,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._moment: Moment
         self._observation: Any = None
         self._verdict: bool | None = None
-        self._steps_per_row = 1
+        self._ticks_per_step = 1
+        self._substeps: Substeps | None = None
         self._has_called_columns = False
         self._steps = 0
         self._is_done = False
@@ -98,7 +100,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._rebind()
             self.observer.mark_reset()
         else:
-            self._begin(is_seeded=seed is not None)
+            self._begin(seed)
         return result
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -108,28 +110,17 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             CaptureError: If the step cannot be recorded; its episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
-        lane = self._lane
-        if lane is None:
+        if self._lane is None:
             return self._unrecorded_step(action)
-        has_row = self._steps % self._steps_per_row == 0
         self._moment.obs, self._moment.action = self._observation, action
-        if has_row and not self._look():
+        if self._substeps is not None:
+            return self._divided_step(action, self._substeps)
+        if not self._look():
             return self._unrecorded_step(action)
-        try:
-            result = self.env.step(action)
-        except BaseException as error:
-            self._lane = None
-            self.observer.fail(error)
-            raise
+        result = self._inner_step(action)
         self._see(result)
-        if has_row:
-            self._settle()
-        else:
-            lane.join()
-        self._steps += 1
-        self._is_held = False
-        if result[2] or result[3]:
-            self._freeze()
+        self._settle(self._is_new())
+        self._after_step(result)
         return result
 
     def close(self) -> None:
@@ -151,6 +142,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             finally:
                 if not self._is_closed:
                     self._is_closed = True
+                    if self._substeps is not None:
+                        self._substeps.remove()
                     self.env.close()
 
     # What the user says.
@@ -213,13 +206,58 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._has_called_columns:
             moment.success = self._success.of_step(moment)
 
-    def _settle(self) -> None:
-        is_new = not self._is_held and self._steps % self.settings.policy_period == 0
+    def _is_new(self) -> bool:
+        return not self._is_held and self._steps % self.settings.policy_period == 0
+
+    def _settle(self, is_new: bool) -> None:
         try:
             self.observer.settle(is_new)
         except BaseException:
             self._lane = None
             raise
+
+    def _inner_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        try:
+            return self.env.step(action)
+        except BaseException as error:
+            self._lane = None
+            self.observer.fail(error)
+            raise
+
+    def _after_step(self, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
+        self._steps += 1
+        self._is_held = False
+        if result[2] or result[3]:
+            self._freeze()
+
+    def _divided_step(
+        self, action: Any, substeps: Substeps
+    ) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Step with ticks inside the step; what only the whole step knows belongs to its last tick."""
+        self._moment.clear_step()
+        before, substeps.is_recording = substeps.steps, True
+        try:
+            result = self._inner_step(action)
+        finally:
+            substeps.is_recording = False
+        if substeps.steps != before + 1 and self._lane is not None:
+            error = CaptureError(f"a step of the environment steps its physics {substeps.steps - before} times, not once")
+            self._lane = None
+            self.observer.fail(error)
+            raise error
+        if self._lane is not None:
+            self._see(result)
+            self._settle(self._is_new() and self._ticks_per_step == 1)
+            self._after_step(result)
+        return result
+
+    def _before_part(self, part: int) -> None:
+        """Look before a part of a step; the part before it is over."""
+        if self._lane is None:
+            return
+        if part:
+            self._settle(self._is_new() and part == 1)
+        self._look()
 
     def _unrecorded_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step without a row; where a wrapper inside resets by itself, the step after the last begins the next episode."""
@@ -228,7 +266,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._end_by_itself()
         result = self.env.step(action)
         self._observation = result[0]
-        self._begin(is_seeded=False)
+        self._begin(None)
         return result
 
     def _freeze(self) -> None:
@@ -239,7 +277,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     # One episode.
 
-    def _begin(self, is_seeded: bool) -> None:
+    def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""
         number, self._resets = self._resets, self._resets + 1
         self._steps, self._is_done, self._is_held, self._verdict = 0, False, False, None
@@ -248,9 +286,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return
         if self.observer.is_recording:
             self._rebind()
-            self.observer.begin_episode(is_seeded)
+            self.observer.begin_episode(seed)
         else:
-            self.observer.start_on(self._open_source(), is_seeded)
+            self.observer.start_on(self._open_source(), seed)
         self.observer.mark_reset()
         self._attach()
 
@@ -260,7 +298,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._lane = self.observer.lane
         self._moment = source.moment
         self._moment.clear()
-        self._steps_per_row = source.clocks.steps_per_row
+        self._ticks_per_step = source.clocks.ticks_per_step
+        if self._ticks_per_step > 1 and self._substeps is None:
+            self._substeps = Substeps(self.env, self._ticks_per_step, self._before_part)
         self._has_called_columns = any(c.view is None for c in source.channels)
 
     def _open_source(self) -> Source:
@@ -268,7 +308,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         model, data = found or (None, None)
         control = resolve.control_rate(self.env) or (None if found else resolve.frame_rate(self.env))
         render = self.env.render if self.env.render_mode == "rgb_array" else None
-        return open_source(self.settings, model, data, self.env, render, control)
+        return open_source(self.settings, model, data, self.env, render, control, most_parts(self.env))
 
     def _rebind(self) -> None:
         """Find the simulation again: some environments make a new one at every reset."""

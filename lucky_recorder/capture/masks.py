@@ -51,7 +51,8 @@ class Labels:
         """
         wide = segments.astype(np.uint32)
         drawn = wide[..., 0] | wide[..., 1] << 8 | wide[..., 2] << 16
-        return self._of_segments(scene)[drawn]
+        labels: NDArray[np.uint8] = self._of_segments(scene)[drawn]
+        return labels
 
     def _of_segments(self, scene: mujoco.MjvScene) -> NDArray[np.uint8]:
         """Return the label of each segment id; 0 is the background's."""

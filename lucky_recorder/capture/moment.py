@@ -35,6 +35,10 @@ class Moment:
         """Forget what the steps of the last episode said."""
         self.obs: Any = None
         self.action: Any = None
+        self.clear_step()
+
+    def clear_step(self) -> None:
+        """Forget what the last step said."""
         self.reward: Any = 0.0
         self.terminated = False
         self.done = False

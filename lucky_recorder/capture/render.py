@@ -81,7 +81,7 @@ class Painter:
         """Make a rendering context, large enough for every camera whatever the model's offscreen buffer says."""
         import mujoco
 
-        model = copy.copy(self._model)
+        model: mujoco.MjModel = copy.copy(self._model)
         model.vis.global_.offwidth, model.vis.global_.offheight = self._width, self._height
         if quality != "model":
             model.vis.quality.offsamples = 0

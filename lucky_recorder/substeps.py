@@ -1,0 +1,60 @@
+"""Stepping a Gymnasium MuJoCo environment's physics in parts, so that more than one tick fits into a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lucky_recorder.errors import CaptureError
+
+_HOOK = "_step_mujoco_simulation"
+
+
+def most_parts(env: Any) -> int:
+    """Return in how many parts a step of an environment can be taken; 1 where it cannot be divided.
+
+    It can where the environment is a Gymnasium `MujocoEnv` that steps its physics in the base class's own way.
+    """
+    bare = env.unwrapped
+    hook, frames = getattr(bare, _HOOK, None), getattr(bare, "frame_skip", None)
+    function = getattr(hook, "__func__", None)
+    is_gymnasiums = getattr(function, "__module__", "") == "gymnasium.envs.mujoco.mujoco_env"
+    return frames if is_gymnasiums and isinstance(frames, int) and frames > 0 else 1
+
+
+class Substeps:
+    """Takes the place of an environment's physics step while a recording needs ticks inside of it.
+
+    The physics is the same, bit for bit: a step of n frames is taken as parts of n / parts frames, one after another.
+
+    Args:
+        env: The environment.
+        parts: Into how many parts each step is taken.
+        before_part: Called before each part, with its number from 0.
+    """
+
+    def __init__(self, env: Any, parts: int, before_part: Callable[[int], None]) -> None:
+        self._env = env.unwrapped
+        self._parts = parts
+        self._before = before_part
+        self.is_recording = False
+        self.steps = 0
+        setattr(self._env, _HOOK, self._step)
+
+    def _step(self, ctrl: Any, n_frames: int) -> None:
+        import mujoco
+
+        env = self._env
+        if n_frames % self._parts:
+            raise CaptureError(f"the environment stepped {n_frames} frames at once, which are not {self._parts} parts")
+        env.data.ctrl[:] = ctrl
+        for part in range(self._parts):
+            if self.is_recording:
+                self._before(part)
+            mujoco.mj_step(env.model, env.data, nstep=n_frames // self._parts)
+        self.steps += 1
+        mujoco.mj_rnePostConstraint(env.model, env.data)
+
+    def remove(self) -> None:
+        """Give the environment its own step back."""
+        self._env.__dict__.pop(_HOOK, None)
