@@ -20,6 +20,7 @@ from lucky_recorder.session import layout
 from lucky_recorder.session.untrusted import Folder, expand
 
 if TYPE_CHECKING:
+    from lucky_recorder.session.streams import DepthFrames, MaskFrames, Scans
     from lucky_recorder.video.decode import FrameReader
 
 _PREFIX = "observation.images."
@@ -170,6 +171,14 @@ class Session:
         self._refuse_video_only()
         return self._rate("hz", self.info.get("hz"))
 
+    @property
+    def files_per_chunk(self) -> int:
+        """Files in each ``chunk-NNN`` folder, ``chunks_size`` of ``info.json``."""
+        size = self.info.get("chunks_size")
+        if type(size) is not int or not 0 < size <= 1000:
+            raise self._wrong("chunks_size", size, "expected 1 to 1000")
+        return size
+
     @cached_property
     def robots(self) -> tuple[str, ...]:
         """The robots' names; each has one row per tick, in this order."""
@@ -310,6 +319,67 @@ class Episode:
 
         return FrameReader(self.video_path(camera))
 
+    def depth(self, camera: str) -> DepthFrames:
+        """Open the episode's depth stream of a camera: metres by frame index.
+
+        Raises:
+            KeyError: If the camera has no depth stream.
+            VideoError: If there is no file, or none that can be read.
+            FormatError: If the file is missing, or the session does not say what a code is.
+        """
+        from lucky_recorder.session.streams import DepthFrames
+
+        name = camera.removeprefix(_PREFIX).removesuffix("_depth") + "_depth"
+        frames = self.frames(name)
+        scale = self._session.features[_PREFIX + name]["info"].get("depth_scale")
+        if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < 1e6:
+            frames.close()
+            raise FormatError(f"{self._session.path / layout.INFO_PATH}: {name}: depth_scale={_short(scale)}")
+        return DepthFrames(frames, float(scale))
+
+    def masks(self, camera: str) -> MaskFrames:
+        """Open the episode's mask stream of a camera: label ids by frame index.
+
+        Raises:
+            FormatError: If there is no such file, or it does not say what its ids are.
+            VideoError: If it cannot be read.
+        """
+        from lucky_recorder.session.streams import MaskFrames
+        from lucky_recorder.video.decode import FrameReader
+
+        folder, name = self._session._folder, camera.removeprefix(_PREFIX)
+        video = f"videos/observation.masks.{name}/{self._numbered('file')}.mp4"
+        described = folder.json(video.removesuffix(".mp4") + ".json")
+        if not all(k.isdecimal() and isinstance(v, str) for k, v in described.items()):
+            raise FormatError(f"{folder.path / video}: the JSON file beside it does not map ids to names")
+        return MaskFrames(FrameReader(folder.file(video)), {int(k): v for k, v in described.items()})
+
+    def rgbd_path(self, camera: str) -> Path:
+        """Return the path of the episode's combined file: colour is its first track, depth its second.
+
+        Raises:
+            FormatError: If there is none.
+        """
+        name = camera.removeprefix(_PREFIX)
+        return self._session._folder.file(f"videos/{_PREFIX}{name}_rgbd/{self._numbered('file')}.mkv")
+
+    def scans(self, lidar: str) -> Scans:
+        """Read the episode's scans of a lidar.
+
+        Raises:
+            FormatError: If there are none, or they are broken.
+        """
+        from lucky_recorder.session.streams import Scans
+
+        name = f"data/{self._numbered(f'lidar-{lidar}', by_episode=True)}"
+        folder = self._session._folder
+        return Scans(folder.table(name + ".parquet"), folder.json(name + ".json"), name + ".json")
+
+    def _numbered(self, stem: str, by_episode: bool = False) -> str:
+        """Return the chunk and file name of a file that ``meta/`` does not speak of: one per episode."""
+        chunk, file = divmod(self.index, self._session.files_per_chunk)
+        return f"chunk-{chunk:03d}/{stem}-{self.index if by_episode else file:03d}"
+
     def _count(self, column: str) -> int:
         value = self._row.get(column)
         if not isinstance(value, int) or value < 0 or (column.endswith(("chunk_index", "file_index")) and value > 999):
@@ -350,7 +420,7 @@ def refuse_other_folders(path: Path) -> None:
 
 def is_video_only(path: Path) -> bool:
     """Tell whether a session was recorded without rows: finished videos, and neither ``meta/`` nor ``data/``."""
-    if any((path / part).exists() for part in ("meta", "data")):
+    if (path / "meta").exists() or any((path / "data").rglob("file-*")):
         return False
     return any(not name.endswith(TEMPORARY) for name in Folder(path).files("videos"))
 
