@@ -198,7 +198,8 @@ def resolve_policy(env: RecordSession, name: str | None = None, *, fail: float =
 
 def _named(env: RecordSession, name: str) -> Policy:
     named: Any = load_callable("policy", name)
-    policy: Policy = named(env) if inspect.isclass(named) else named
+    is_class = inspect.isclass(named)
+    policy: Policy = named(env) if is_class else named
     if not callable(policy):
         raise SettingsError.of("policy", name, "makes objects that cannot be called with an observation")
     return policy

@@ -375,11 +375,12 @@ class Observer:
             self._close(f"the session ended by itself after total_episodes={self._kept}")
             logger.warning("total_episodes=%d reached: %s is complete", self._kept, self._path)
 
-    def mark_reset(self, robot: str | None = None) -> None:
+    def mark_reset(self, robot: str | None = None, is_seeded: bool = False) -> None:
         """Flag the next row as the first after a reset; within an episode, time may run backwards before it.
 
         Args:
             robot: The robot that was reset; None for all of them.
+            is_seeded: Whether a reset within an episode was given a seed.
 
         Raises:
             StateError: If no session is open.
@@ -393,8 +394,11 @@ class Observer:
         index = None if robot is None else robots.index(robot)
         if self._lane is None:
             self._resets_due.append(index)
-        else:
-            self._lane.mark_reset(index)
+            return
+        self._lane.mark_reset(index)
+        if self._lane.ticks and not is_seeded:
+            assert self._recording is not None
+            self._recording.mark_unseeded()
 
     def _require(self, verb: str, *states: State) -> None:
         if self._state in states:

@@ -38,8 +38,8 @@ class Attempt:
 
     Attributes:
         number: Counts the attempts of a recording, from 0.
-        seed: The seed of the reset that began it, or None.
-        key: What its noise is keyed by: the seed, or else its number.
+        is_seeded: Whether every reset in it was given a seed.
+        key: What its noise is keyed by: the seed of the reset that began it, or else its number.
         tracks: Its open video files; made in the worker by the first picture.
         last_drawn: The last tick whose pictures the worker was given, or -1.
         is_ended: Whether the worker is done with it.
@@ -47,7 +47,7 @@ class Attempt:
 
     def __init__(self, number: int, seed: int | None) -> None:
         self.number = number
-        self.seed = seed
+        self.is_seeded = seed is not None
         self.key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.tracks: Tracks | None = None
         self.last_drawn = -1
@@ -94,6 +94,7 @@ class Recording:
         self._dropped_attempts = 0
         self._dropped_rows = 0
         self._is_closed = False
+        self._is_seeded = True
         self._current: tuple[Attempt, Lane] | None = None
         self._drawing: set[Attempt] = set()
         self._is_forked = False
@@ -159,6 +160,11 @@ class Recording:
         self._attempts += 1
         self._current = attempt, lane
         return lane
+
+    def mark_unseeded(self) -> None:
+        """Take note that something in the open attempt was not seeded."""
+        if self._current is not None:
+            self._current[0].is_seeded = False
 
     def replace_model(self) -> None:
         """Draw with the source's new model from here on."""
@@ -291,6 +297,8 @@ class Recording:
         if not buffer.ticks:
             self._abort(attempt)
             return
+        # A discarded attempt counts too: on the next run it might be kept.
+        self._is_seeded &= attempt.is_seeded
         if self.failure is not None and attempt is not self._failed:
             self._drop(attempt, buffer.ticks * len(entities))
             return
@@ -316,7 +324,7 @@ class Recording:
                     tasks=tuple(sorted({int(t) for t in finished.columns["task_index"]})),
                     videos=videos,
                     scans=scans,
-                    reproducible=attempt.seed is not None and self._draws_the_same_again(),
+                    reproducible=self._is_seeded and self._draws_the_same_again(),
                 )
             )
         except Exception as error:  # whatever a library raises fails the episode, not the thread

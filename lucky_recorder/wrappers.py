@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -70,10 +70,11 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._verdict: bool | None = None
         self._ticks_per_step = 1
         self._substeps: Substeps | None = None
-        self._has_called_columns = False
+        self._is_new_due = False
         self._steps = 0
         self._is_done = False
         self._is_held = False
+        self._is_skipped = False
         self._is_closed = False
 
     # What the environment does.
@@ -84,23 +85,23 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Args:
             seed: As for the environment.
             options: As for the environment; ``{"keep_episode": True}`` resets the robot inside the open episode, whose
-                next row is then flagged ``post_reset``.
+                next row is then flagged ``post_reset``. Where none is open it is a reset like any other.
 
         Raises:
             SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk then.
         """
-        keeps = bool(options and options.get(KEEP_EPISODE))
+        keeps = bool(options and options.get(KEEP_EPISODE)) and (self._is_skipped or self._open_lane() is not None)
         if options and KEEP_EPISODE in options:
             options = {key: value for key, value in options.items() if key != KEEP_EPISODE} or None
         if not keeps:
             self._end_by_itself()
         self._observation, info = result = self.env.reset(seed=seed, options=options)
         del info
-        if keeps and self._lane is not None:
-            self._rebind()
-            self.observer.mark_reset()
-        else:
+        if not keeps:
             self._begin(seed)
+        elif self._lane is not None:
+            self._rebind()
+            self.observer.mark_reset(is_seeded=seed is not None)
         return result
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
@@ -110,7 +111,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             CaptureError: If the step cannot be recorded; its episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
-        if self._lane is None:
+        if self._open_lane() is None:
             return self._unrecorded_step(action)
         self._moment.obs, self._moment.action = self._observation, action
         if self._substeps is not None:
@@ -118,7 +119,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not self._look():
             return self._unrecorded_step(action)
         result = self._inner_step(action)
-        self._see(result)
         self._settle(self._is_new())
         self._after_step(result)
         return result
@@ -185,7 +185,20 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Whether a session is open."""
         return self.observer.is_recording
 
+    def __getstate__(self) -> NoReturn:
+        raise StateError(
+            "a RecordSession holds a thread and open files and can be neither copied nor pickled; make one in each process, "
+            "as gym.make_vec(..., wrappers=[...]) does, or copy the environment inside it"
+        )
+
     # One step.
+
+    def _open_lane(self) -> Lane | None:
+        """Return the lane to record into; what was ended or begun through ``env.observer`` meanwhile counts."""
+        lane = self.observer.lane
+        if self._lane is not None and self._lane is not lane:
+            self._lane, self._steps = lane, 0
+        return self._lane
 
     def _look(self) -> bool:
         """Look before the step; False, and no more rows until ``reset``, where the episode has reached its longest."""
@@ -203,7 +216,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         moment = self._moment
         self._observation, moment.reward, moment.terminated, truncated, moment.info = result
         moment.done = bool(moment.terminated or truncated)
-        if self._has_called_columns:
+        if self.settings.gym_columns:
             moment.success = self._success.of_step(moment)
 
     def _is_new(self) -> bool:
@@ -218,11 +231,13 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _inner_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         try:
-            return self.env.step(action)
+            result = self.env.step(action)
+            self._see(result)
         except BaseException as error:
             self._lane = None
             self.observer.fail(error)
             raise
+        return result
 
     def _after_step(self, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
         self._steps += 1
@@ -230,50 +245,64 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if result[2] or result[3]:
             self._freeze()
 
-    def _divided_step(
-        self, action: Any, substeps: Substeps
-    ) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def _divided_step(self, action: Any, substeps: Substeps) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step with ticks inside the step; what only the whole step knows belongs to its last tick."""
         self._moment.clear_step()
+        self._is_new_due = self._is_new()
         before, substeps.is_recording = substeps.steps, True
         try:
             result = self._inner_step(action)
         finally:
             substeps.is_recording = False
-        if substeps.steps != before + 1 and self._lane is not None:
-            error = CaptureError(f"a step of the environment steps its physics {substeps.steps - before} times, not once")
+        if self._lane is None:
+            return result
+        if substeps.steps != before + 1:
+            times = substeps.steps - before
+            error = CaptureError(f"the environment stepped its physics {times} times in a step, not once; leave data_hz")
             self._lane = None
             self.observer.fail(error)
             raise error
-        if self._lane is not None:
-            self._see(result)
-            self._settle(self._is_new() and self._ticks_per_step == 1)
-            self._after_step(result)
+        self._settle_part()
+        self._after_step(result)
         return result
 
     def _before_part(self, part: int) -> None:
         """Look before a part of a step; the part before it is over."""
-        if self._lane is None:
-            return
-        if part:
-            self._settle(self._is_new() and part == 1)
-        self._look()
+        if part and self._lane is not None:
+            self._settle_part()
+        if self._lane is not None:
+            self._look()
+
+    def _settle_part(self) -> None:
+        """Settle a tick inside a step; only the first row of an action says that a policy has run."""
+        assert self._lane is not None
+        rows = self._lane.rows
+        self._settle(self._is_new_due)
+        if self._lane is not None and self._lane.rows > rows:
+            self._is_new_due = False
 
     def _unrecorded_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step without a row; where a wrapper inside resets by itself, the step after the last begins the next episode."""
-        if not (self._is_done and self._resets_itself):
-            return self.env.step(action)
-        self._end_by_itself()
+        if self._is_done and self._resets_itself:
+            self._end_by_itself()
+            result = self.env.step(action)
+            self._observation = result[0]
+            self._begin(None)
+            return result
         result = self.env.step(action)
-        self._observation = result[0]
-        self._begin(None)
+        if self._resets_itself:
+            self._is_done = bool(result[2] or result[3])
         return result
 
     def _freeze(self) -> None:
         """Keep the rows as they are until the verdict; what the last step says of success is read now."""
         self._lane = None
         self._is_done = True
-        self._verdict = self._success.peek(self._moment) if self.observer.lane is not None else None
+        try:
+            self._verdict = self._success.peek(self._moment)
+        except BaseException as error:
+            self.observer.fail(error)
+            raise
 
     # One episode.
 
@@ -281,8 +310,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Begin an episode after a reset; the very first opens the session."""
         number, self._resets = self._resets, self._resets + 1
         self._steps, self._is_done, self._is_held, self._verdict = 0, False, False, None
-        has_ended = self.observer.source is not None and not self.observer.is_recording
-        if has_ended or not self._trigger(number):
+        has_ended = self._is_closed or (self.observer.source is not None and not self.observer.is_recording)
+        self._is_skipped = not self._trigger(number)
+        if has_ended or self._is_skipped:
             return
         if self.observer.is_recording:
             self._rebind()
@@ -301,7 +331,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._ticks_per_step = source.clocks.ticks_per_step
         if self._ticks_per_step > 1 and self._substeps is None:
             self._substeps = Substeps(self.env, self._ticks_per_step, self._before_part)
-        self._has_called_columns = any(c.view is None for c in source.channels)
 
     def _open_source(self) -> Source:
         found = resolve.find_simulation(self.env)

@@ -109,7 +109,7 @@ def actuated(model: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("env_id", RATES)
-def test_a_robot_arm_session_holds_the_actuated_joints_and_leaves_the_run_as_it_was(env_id: str, tmp_path: Path) -> None:
+def test_a_robot_arm_session_holds_the_driven_joints_and_leaves_the_run_as_it_was(env_id: str, tmp_path: Path) -> None:
     env: Any = gym.make(env_id)
     model = env.unwrapped.model
     episodes, session = recorded(env, tmp_path)
@@ -174,7 +174,7 @@ class Docking(gym.Env[dict[str, Any], int]):
     render_mode = "rgb_array"
     control_dt = 0.1
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         super().reset(seed=seed)
         self._at, self._fuel = self.np_random.uniform(-1, 1), 99
         return self._look(), {}
@@ -200,7 +200,7 @@ CLASSIC = {
 
 
 @pytest.mark.parametrize("env_id", CLASSIC)
-def test_an_environment_without_a_simulator_records_what_it_was_told_and_what_it_said(env_id: str, tmp_path: Path) -> None:
+def test_an_environment_without_a_simulator_records_what_it_was_told_and_said(env_id: str, tmp_path: Path) -> None:
     rate, action_dtype, dtype, shape = CLASSIC[env_id]
     columns = [lr.Column("obs", "gym:obs", dtype=dtype, shape=shape)]
     episodes, session = recorded(gym.make(env_id), tmp_path, mode="custom", gym_columns=True, columns=columns)
@@ -209,7 +209,8 @@ def test_an_environment_without_a_simulator_records_what_it_was_told_and_what_it
     assert session.features["gym.action"]["dtype"] == action_dtype
     for k, steps in enumerate(episodes):
         np.testing.assert_array_equal(column(session, k, "obs"), [s.obs for s in steps])
-        np.testing.assert_array_equal(column(session, k, "gym.action"), [np.asarray(s.action).reshape(()) for s in steps])
+        actions = [np.asarray(s.action).reshape(()) for s in steps]
+        np.testing.assert_array_equal(column(session, k, "gym.action"), actions)
         np.testing.assert_array_equal(column(session, k, "next.reward"), [s.reward for s in steps])
         np.testing.assert_array_equal(column(session, k, "next.done"), [s.done for s in steps])
 
@@ -221,8 +222,9 @@ def test_a_dict_of_observations_records_key_by_key_with_its_own_pictures(tmp_pat
         lr.Column("sonar", "gym:obs.sonar", dtype="uint8", shape=(2, 3)),
         lr.Column("docked", "info:is_success", dtype="bool"),
     ]
-    camera = lr.Camera("own", source="render", width=64, height=48)
-    episodes, session = recorded(Docking(), tmp_path, mode="custom", gym_columns=True, columns=columns, cameras=[camera])
+    cameras = [lr.Camera("own", source="render", width=64, height=48)]
+    fields = {"mode": "custom", "gym_columns": True, "columns": columns, "cameras": cameras}
+    episodes, session = recorded(Docking(), tmp_path, **fields)
     assert session.hz == 10
     for k, steps in enumerate(episodes):
         for key in ("position", "fuel", "sonar"):

@@ -51,7 +51,7 @@ def make_context() -> Context:
     failures = []
     for backend in _candidates():
         try:
-            return _make(backend)
+            return make_context_of(backend)
         except Exception as error:  # drivers and PyOpenGL raise whatever they like
             failures.append(f"{backend}: {error or type(error).__name__}")
     raise GLError("; ".join([remedy(), *failures]))
@@ -94,14 +94,32 @@ def _has_osmesa() -> bool:
     return False
 
 
-def _make(backend: str) -> Context:
+def make_context_of(backend: str) -> Context:
+    """Make a context of one backend, ``egl`` or ``osmesa``, and make it current in this thread.
+
+    Raises:
+        GLError: If its libraries are not installed, it has nothing to draw on, or PyOpenGL is bound to another.
+        Exception: Whatever the driver or PyOpenGL raise.
+    """
+    bound = os.environ.get("PYOPENGL_PLATFORM", "").lower()
+    if bound not in ("", backend):
+        raise GLError(f"PYOPENGL_PLATFORM={bound!r} keeps PyOpenGL from {backend}; unset it, or set it to {backend}")
     if backend == "egl":
+        if not _has_egl():
+            raise GLError("libEGL or libOpenGL is not installed, or finds no device to draw on")
         from mujoco.egl import GLContext
     else:
+        if not _has_osmesa():
+            raise GLError("libOSMesa is not installed")
         from mujoco.osmesa import GLContext
     context = GLContext(64, 64)
     context.make_current()
+    return Context(context, backend, renderer_name())
+
+
+def renderer_name() -> str:
+    """Return what draws in the current context, in the driver's words."""
     from OpenGL import GL
 
     name = GL.glGetString(GL.GL_RENDERER)
-    return Context(context, backend, name.decode() if name else "unknown")
+    return name.decode() if name else "unknown"

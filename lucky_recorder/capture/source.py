@@ -204,7 +204,7 @@ class Source:
                 raise SettingsError(
                     "the environment changed its model: its columns, robots or cameras are others than before"
                 )
-        except SettingsError:
+        except BaseException:
             vars(self).update(before)
             raise
         if not is_other:

@@ -31,7 +31,8 @@ def check(
     for file, episode, message in report.faults:
         say(f"{file}{'' if episode is None else f' (episode {episode})'}: {message}")
     if report.faults:
-        say(f"{len(report.faults)} faults in {session}", error=True)
+        count = len(report.faults)
+        say(f"{count} {'fault' if count == 1 else 'faults'} in {session}", error=True)
         raise typer.Exit(1)
     say(_summary(report, "checked" if decode else "counted"))
 
@@ -48,7 +49,7 @@ def _check_lerobot(session: Path) -> None:
         also = f" and {len(others)} other files" if others else ""
         say(f"rule {rule}: {first}{also}: {message}; {remedy}")
     if broken:
-        say(f"LeRobot does not open {session} as it is", error=True)
+        say(f"LeRobot does not open {session} as it is, or would read it wrong", error=True)
         raise typer.Exit(1)
     say("ok: LeRobot opens it as it is")
 

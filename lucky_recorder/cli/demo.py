@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,7 +35,7 @@ def demo(
         )
         path = record_plan(Plan("LuckyRecorder/PickCube-v0", settings, episodes, fail=0.2))
     Console(highlight=False).print(tree(path))
-    say(f"Look at it with: lucky-recorder info {path}")
+    say(f"Look at it with: {sys.argv[0]} info {path}")
 
 
 def tree(folder: Path) -> Tree:

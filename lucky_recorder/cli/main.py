@@ -8,6 +8,7 @@ import typer
 
 from lucky_recorder.cli.check import check
 from lucky_recorder.cli.demo import demo
+from lucky_recorder.cli.doctor import doctor
 from lucky_recorder.cli.info import info
 from lucky_recorder.cli.record import record
 from lucky_recorder.cli.view import view
@@ -31,5 +32,5 @@ def main(
     """Records Gymnasium and MuJoCo simulations as robot-learning data, and reads it back."""
 
 
-for command in (demo, record, info, check, view):
+for command in (demo, record, info, check, view, doctor):
     app.command()(command)

@@ -21,6 +21,11 @@ from lucky_recorder.session.features import arrow_schema
 FOOTER_KEY = b"lucky_recorder.episodes"
 
 
+def warm_up() -> None:
+    """Make an array now: with its first one pyarrow imports pandas, which takes long and fails while Python shuts down."""
+    pa.array([0])
+
+
 def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int) -> pa.Table:
     """Build the rows of an episode that has got its index.
 

@@ -76,7 +76,8 @@ class MaskFrames:
         """
         for label, known in self.labels.items():
             if known == name:
-                return np.equal(self.ids[index], label)
+                pixels: NDArray[np.bool_] = self.ids[index] == label
+                return pixels
         raise KeyError(f"no label {name!r}; the mask has {', '.join(self.labels.values())}")
 
     def close(self) -> None:

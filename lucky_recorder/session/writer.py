@@ -31,6 +31,7 @@ class SessionSink:
     def __init__(
         self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], metadata_every: int = 25
     ) -> None:
+        rows.warm_up()
         self.root = root
         self._schema = schema
         self._chunking = chunking

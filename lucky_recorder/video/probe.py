@@ -108,14 +108,11 @@ def open_video(path: Path, track: int = 0) -> tuple[InputContainer, VideoStream]
     """
     with naming(path):
         container = av.open(os.path.abspath(path), "r", container_options=_SAFE)
-    if not container.streams.video:
+    try:
+        stream = _video_track(path, container, track)
+    except BaseException:
         container.close()
-        raise VideoError(f"{path}: holds no video stream")
-    if not 0 <= track < len(container.streams.video):
-        count = len(container.streams.video)
-        container.close()
-        raise VideoError(f"{path}: track={track}: it holds {count} of video, counted from 0")
-    stream = container.streams.video[track]
+        raise
     stream.thread_count = 1
     return container, stream
 
@@ -176,6 +173,18 @@ def naming(path: Path, doing: str = "") -> Iterator[None]:
         named = VideoError(f"{path}: {doing}{reason}")
         named.errno = getattr(error, "errno", None)
         raise named from error
+
+
+def _video_track(path: Path, container: InputContainer, track: int) -> VideoStream:
+    found = container.streams.video
+    if not found:
+        raise VideoError(f"{path}: holds no video stream")
+    if not 0 <= track < len(found):
+        raise VideoError(f"{path}: track={track}: it holds {len(found)} of video, counted from 0")
+    # What the library says it never is: none, where no decoder knows the codec.
+    if getattr(found[track], "codec_context", None) is None:
+        raise VideoError(f"{path}: its codec is none that av {av.__version__} can decode")
+    return found[track]
 
 
 def _fraction(rational: object) -> Fraction:

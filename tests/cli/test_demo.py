@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_the_demo_records_a_session_and_shows_it(tmp_path):
     assert session.info["bit_reproducible"] is True
     assert "ok: 2 episodes" in result.output
     assert "videos/" in result.output
-    assert f"lucky-recorder info {path}" in result.output
+    assert f"{sys.argv[0]} info {path}" in result.output
 
 
 def test_the_demo_has_two_meta_files_and_episodes_of_both_kinds(tmp_path, monkeypatch):

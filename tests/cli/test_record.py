@@ -87,7 +87,8 @@ def test_records_an_environment_by_its_id(record, only_session, place):
     assert result.exit_code == 0, result.output
     session = only_session()
     assert f"session: {session.path}" in result.output
-    assert f"ok: 2 episodes, {session.info['total_frames']} rows, {2 * session.info['total_frames']} frames" in result.output
+    rows = session.info["total_frames"]
+    assert f"ok: 2 episodes, {rows} rows, {2 * rows} frames" in result.output
     assert "2 episodes kept, 2 succeeded, 0 discarded" in result.output
     assert {c.name: (c.width, c.height) for c in session.cameras.values()} == {"front": (64, 48), "wrist": (32, 32)}
     assert session.tasks == ["Pick it up", "Wait"]
@@ -142,10 +143,9 @@ def test_failed_episodes_are_kept_or_tried_again(record, place):
     assert "succeeded, 0 discarded" not in tried.output
 
 
-def test_records_what_render_gives(record, only_session):
+def test_records_what_render_gives(record, only_session, place):
     result = record(
-        *("--env", COUNT, "--mode", "custom", "--camera", "render:64x48", "--episodes", 1, "--policy", "policies:still"),
-        *("--config", custom(Path())),
+        *("--config", custom(place), "--camera", "render:64x48", "--episodes", 1, "--policy", "policies:still"),
     )
     assert result.exit_code == 0, result.output
     assert len(only_session().episode(0).frames("render")) == 3

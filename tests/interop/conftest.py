@@ -1,4 +1,4 @@
-"""Sessions for other people's readers, and the environments that these run in; a reader that is not there is skipped."""
+"""Sessions for other readers, and the environments that these run in; a reader that is not there is skipped."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_every_frame_names_itself(lerobot: LeRobot, handed_out: HandedOut, pendu
 
 def test_windows_of_time_stay_inside_their_episode(lerobot: LeRobot, handed_out: HandedOut, truth: Truth) -> None:
     windows = load(handed_out(lerobot, "read", truth) / "windows.npz")
-    steps = {"observation.state": [-1, 0], "action": [0, 1, 2]} | dict.fromkeys(truth.frames, [-1, 0])
+    steps = {"observation.state": [-1, 0], "action": [0, 1, 2]} | {key: [-1, 0] for key in truth.frames}
     episodes = truth.rows["episode_index"]
     first, last = np.searchsorted(episodes, episodes), np.searchsorted(episodes, episodes, "right") - 1
     for key, offsets in steps.items():

@@ -114,6 +114,13 @@ def test_a_file_cut_short_is_refused(record, numbered, tmp_path):
         probe(cut)
 
 
+def test_a_codec_that_nothing_decodes_is_refused(record, numbered, tmp_path):
+    content = record([numbered.paint(k) for k in range(3)]).read_bytes()
+    (tmp_path / "odd.mp4").write_bytes(content.replace(b"avc1", b"zzzz"))
+    with pytest.raises(VideoError, match=r"odd\.mp4: its codec is none that av [0-9.]+ can decode"):
+        probe(tmp_path / "odd.mp4")
+
+
 def test_sound_alone_is_no_video(tmp_path):
     write_sound(tmp_path / "sound.mp4")
     with pytest.raises(VideoError, match=r"sound\.mp4: holds no video stream"):

@@ -42,5 +42,6 @@ def _build(home: Path, requirements: list[str]) -> None:
         return
     print(f"building {home}: {' '.join(requirements)}", flush=True)
     venv.create(home, clear=True, with_pip=True)
-    subprocess.run([_python(home), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *requirements], check=True)
+    pip = [_python(home), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    subprocess.run([*pip, *requirements], check=True)
     made.write_text(wanted)

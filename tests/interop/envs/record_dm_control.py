@@ -30,7 +30,7 @@ class DmControl(gym.Env[dict[str, Any], np.ndarray]):
             {k: gym.spaces.Box(-np.inf, np.inf, v.shape, np.float64) for k, v in self._env.observation_spec().items()}
         )
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         if seed is not None:
             self._random.seed(seed)
         return dict(self._env.reset().observation), {}
@@ -58,7 +58,8 @@ SUITE = {
 }
 for (domain, task), rate in SUITE.items():
     for mode in ("robot_arm", "full_scene"):
-        session = prove(f"{domain} {task}", of_the_suite(domain, task), mode=mode, gym_columns=True, success="terminated")
+        make = of_the_suite(domain, task)
+        session = prove(f"{domain} {task}", make, mode=mode, gym_columns=True, success="terminated")
         assert session.hz == rate, session.hz
 
 COMPOSED = {

@@ -1,4 +1,4 @@
-"""Gymnasium-Robotics on MuJoCo 3.3.7: no actuator but a mocap body (Fetch), environments inside environments (mazes, kitchen)."""
+"""Gymnasium-Robotics on MuJoCo 3.3.7: a mocap body instead of actuators, environments inside environments."""
 
 from __future__ import annotations
 

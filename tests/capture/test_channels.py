@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lucky_recorder.capture.channels import Channel, Column, exact
+from lucky_recorder.errors import CaptureError
+from lucky_recorder.schema import Field
+
+INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+
+
+@pytest.mark.parametrize("value", [1.5, np.float32(1.5), np.array(1.5), np.array([1.5]), [1.5], np.array([[1.5]])])
+def test_one_number_may_come_in_any_wrapping(value: Any) -> None:
+    settled = exact("c", value, (), "float64", False)
+    assert settled.shape == ()
+    assert settled == 1.5
+
+
+@pytest.mark.parametrize(("value", "shape"), [([1, 2], (3,)), (np.zeros((2, 3)), (3, 2)), (np.zeros(0), ()), (1.0, (3,))])
+def test_another_shape_is_refused_naming_the_column_and_both_shapes(value: Any, shape: tuple[int, ...]) -> None:
+    given_shape = str(np.shape(value)).replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(CaptureError, match=f"column 'c': the source gave shape {given_shape}, declared is"):
+        exact("c", value, shape, "float64", False)
+
+
+@pytest.mark.parametrize("value", ["1.0", None, {"a": 1}, 1j, object(), [[1], [1, 2]], np.array("x"), np.datetime64("2024-01-01")])
+def test_what_is_no_number_is_refused_naming_the_column(value: Any) -> None:
+    with pytest.raises(CaptureError, match="column 'c': the source gave"):
+        exact("c", value, (), "float64", False)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_are_refused_unless_allowed(value: float) -> None:
+    with pytest.raises(CaptureError, match=r"column 'c': \[0.0, .*\] is not finite; set allow_nan=True"):
+        exact("c", [0.0, value], (2,), "float64", False)
+    np.testing.assert_array_equal(exact("c", [0.0, value], (2,), "float32", True), np.array([0, value], np.float32))
+
+
+@pytest.mark.parametrize("allow_nan", [True, False])
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (256, "uint8"),
+        (-1, "uint8"),
+        (-1, "uint64"),
+        (2**63, "int64"),
+        (1.5, "int64"),
+        (np.nan, "int32"),
+        (2, "bool"),
+        (0.5, "bool"),
+        (1e300, "float32"),
+        (2**53 + 1, "float64"),
+        (2**24 + 1, "float32"),
+        (2**70, "float64"),
+    ],
+)
+def test_a_cast_that_loses_something_is_refused(value: Any, dtype: str, allow_nan: bool) -> None:
+    with pytest.raises(CaptureError, match=f"column 'c'.*(does not fit {dtype}; declare|no number)"):
+        exact("c", value, (), dtype, allow_nan)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (255, "uint8"),
+        (3.0, "int64"),
+        (True, "float64"),
+        (1, "bool"),
+        (1.0, "bool"),
+        (2**63, "uint64"),
+        (2**53, "float64"),
+        (False, "int8"),
+        (np.uint64(2**64 - 1), "uint64"),
+    ],
+)
+def test_a_cast_that_loses_nothing_is_made(value: Any, dtype: str) -> None:
+    settled = exact("c", value, (), dtype, False)
+    assert settled.dtype == dtype
+    assert settled.item() == value
+
+
+def test_a_float_may_be_rounded_to_the_shorter_one_that_was_declared() -> None:
+    assert exact("c", 0.1, (), "float32", False) == np.float32(0.1)
+
+
+def test_a_reading_is_a_copy() -> None:
+    kept = np.zeros(3)
+    settled = exact("c", kept, (3,), "float64", False)
+    kept[:] = 1
+    assert settled.tolist() == [0, 0, 0]
+
+
+@given(hnp.arrays(st.sampled_from([*INTEGERS, "float64", "float32", "bool"]), 3), st.sampled_from([*INTEGERS, "bool"]))
+@example(np.full(3, 2.0**64), "uint64")
+@example(np.full(3, 2.0**63), "int64")
+@example(np.full(3, -1.0), "uint32")
+def test_an_integer_column_holds_exactly_what_was_given_or_refuses(value: np.ndarray, dtype: str) -> None:
+    if all(np.isfinite(v) and v == int(v) and _holds(dtype, int(v)) for v in value.tolist()):
+        assert [int(v) for v in exact("c", value, (3,), dtype, False).tolist()] == [int(v) for v in value.tolist()]
+    else:
+        with pytest.raises(CaptureError, match="does not fit"):
+            exact("c", value, (3,), dtype, False)
+
+
+def _holds(dtype: str, value: int) -> bool:
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return int(low) <= value <= int(high)
+
+
+def column(shape: tuple[int, ...], dtype: str = "float64", **how: Any) -> Column:
+    return Column(Field("c", dtype, shape), Channel("raw", "before", shape, "float64"), **how)
+
+
+def test_a_column_without_a_selection_is_the_same_for_every_robot() -> None:
+    raw = np.arange(6.0).reshape(3, 2)
+    assert column((2,)).derive(raw, 2, None).tolist() == [[0, 1], [0, 1], [2, 3], [2, 3], [4, 5], [4, 5]]
+
+
+def test_a_scalar_column_has_one_number_a_row() -> None:
+    assert column(()).derive(np.arange(3.0), 2, None).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_selection_per_robot_gives_each_its_own() -> None:
+    raw = np.arange(8.0).reshape(2, 4)
+    how = {"select": np.array([[0, 1], [3, 2]])}
+    assert column((2,), **how).derive(raw, 2, None).tolist() == [[0, 1], [3, 2], [4, 5], [7, 6]]
+
+
+def test_one_selection_for_all_robots_is_repeated() -> None:
+    raw = np.arange(8.0).reshape(2, 4)
+    assert column((2,), select=np.array([[1, 3]])).derive(raw, 3, None).tolist() == [[1, 3]] * 3 + [[5, 7]] * 3
+    assert column((), select=np.array([[2]])).derive(raw, 2, None).tolist() == [2, 2, 6, 6]
+
+
+def test_values_that_are_per_robot_already_are_rows_as_they_are() -> None:
+    raw = np.arange(12.0).reshape(2, 3, 2)
+    assert column((2,), per_robot=True).derive(raw, 3, None).tolist() == raw.reshape(6, 2).tolist()
+
+
+def test_a_column_has_its_own_dtype_and_lies_in_one_piece() -> None:
+    derived = column((2,), "float32", select=np.array([[1, 3]])).derive(np.arange(8.0).reshape(2, 4), 2, None)
+    assert derived.dtype == np.float32
+    assert derived.flags.c_contiguous
+
+
+def test_an_episode_without_ticks_has_columns_without_rows() -> None:
+    assert column((2,)).derive(np.zeros((0, 2)), 2, None).shape == (0, 2)

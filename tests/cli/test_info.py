@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from session.building import Recording, arm_schema, custom_schema, small_session
+from typer.testing import CliRunner, Result
+
+from lucky_recorder.cli.main import app
+from lucky_recorder.schema import Field
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COLUMNS", "200")
+    return small_session(tmp_path / "DataSessions/session_2026-10-08_14-30-05").root
+
+
+def info(folder: Path) -> Result:
+    return CliRunner().invoke(app, ["info", str(folder)])
+
+
+def lines(folder: Path) -> list[list[str]]:
+    """The cells of every line of the output."""
+    result = info(folder)
+    assert result.exit_code == 0, result.output
+    return [[cell for cell in line.split("  ") if cell] for line in map(str.strip, result.stdout.splitlines())]
+
+
+def cells(folder: Path) -> dict[str, list[str]]:
+    return {line[0]: [cell.strip() for cell in line[1:]] for line in lines(folder) if line}
+
+
+def test_what_a_session_holds(session: Path) -> None:
+    shown = cells(session)
+    assert shown["path"] == [str(session)]
+    assert shown["format"][0].startswith("v3.0, recorder ")
+    assert shown["rate"] == ["50 Hz"]
+    assert shown["robots"] == ["left, right"]
+    assert shown["episodes"] == ["7, 6 succeeded (86%)"]
+    assert shown["rows"] == ["68"]
+    assert shown["duration"] == ["0.68 s"]
+    assert shown["reproducible"] == ["yes"]
+    assert shown["Front"] == ["64x48", "h264", "50 Hz"]
+    assert shown["Wrist"] == ["64x48", "h264", "25 Hz"]
+    assert shown["index"] == ["int64", "[1]"]
+    assert shown["frame_flags"] == ["uint8", "[1]", "new_policy_step, post_reset"]
+    assert shown["action"][:2] == ["float64", "[3]"]
+    assert shown["action"][2].startswith("left.pan, left.lift")
+    assert shown["0"] == ["Pick up the cube", "5"]
+    assert shown["1"] == ["Put it down", "3"]
+    size = sum(p.stat().st_size for p in session.rglob("*") if p.is_file())
+    assert shown["on disk"] == [f"{size / 1e6:.1f} MB"]
+
+
+def test_units_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    columns = Field("force", "float32", (2,), names=("x", "y"), unit="N"), Field("mass", "float64", unit="kg")
+    recording = Recording(tmp_path, custom_schema(*columns))
+    recording.keep(2)
+    shown = cells(recording.close())
+    assert shown["force"] == ["float32", "[2]", "x, y [N]"]
+    assert shown["mass"] == ["float64", "[1]", "[kg]"]
+    assert "camera" not in shown
+
+
+def test_a_session_without_episodes(tmp_path: Path) -> None:
+    shown = cells(Recording(tmp_path, arm_schema()).close())
+    assert shown["episodes"] == ["0, 0 succeeded"]
+    assert shown["duration"] == ["0.00 s"]
+
+
+def test_a_video_only_session(session: Path) -> None:
+    shutil.rmtree(session / "meta")
+    shutil.rmtree(session / "data")
+    shown = cells(session)
+    assert shown["kind"] == ["video only"]
+    assert shown["observation.images.Front"] == ["7"]
+    assert shown["observation.images.Wrist"] == ["7"]
+
+
+def test_what_is_no_session(session: Path, tmp_path: Path) -> None:
+    result = info(tmp_path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"the latest is {session}" in result.stderr
+
+
+@pytest.mark.parametrize("broken", [{"hz": 0}, {"features": {"a": 3}}, {"codebase_version": "v9"}, {"robots": []}])
+def test_a_broken_session_is_one_line_on_stderr(session: Path, broken: dict[str, object]) -> None:
+    path = session / "meta/info.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | broken))
+    result = info(session)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {path}: {next(iter(broken))}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_interrupted_session(session: Path) -> None:
+    shutil.rmtree(session / "meta")
+    result = info(session)
+    assert result.exit_code == 2
+    assert "cut short" in result.stderr
+
+
+def test_names_are_text_and_no_markup(session: Path) -> None:
+    path = session / "meta/info.json"
+    content = json.loads(path.read_text())
+    content["features"]["action"]["names"] = ["[red]", "\x1b[31m", "[/]", "d", "e", "f"]
+    path.write_text(json.dumps(content))
+    assert cells(session)["action"][2] == "[red], \N{REPLACEMENT CHARACTER}[31m, [/], d, e, f"
