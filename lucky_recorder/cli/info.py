@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lucky_recorder.cli.console import printable, stopping
+from lucky_recorder.cli.console import printable, say, stopping
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,8 +16,19 @@ if TYPE_CHECKING:
     from lucky_recorder.session.reader import Session
 
 
-def info(session: Annotated[Path, typer.Argument(help="The session's folder.", show_default=False)]) -> None:
+def info(
+    session: Annotated[Path, typer.Argument(help="The session's folder.", show_default=False)],
+    frame: Annotated[
+        str | None, typer.Option(metavar="EPISODE:FRAME", help="Draw every stream of one frame.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where --frame writes its picture, a PNG file.")
+    ] = Path("frame.png"),
+) -> None:
     """Show what a session holds: episodes, cameras, columns, tasks."""
+    if frame is not None:
+        _draw(session, frame, output)
+        return
     from rich.console import Console
 
     from lucky_recorder.session.reader import Session
@@ -32,6 +43,29 @@ def info(session: Annotated[Path, typer.Argument(help="The session's folder.", s
     for table in tables:
         if table.row_count:
             console.print(table)
+
+
+def _draw(path: Path, frame: str, output: Path) -> None:
+    """Write a contact sheet of one frame, and say from left to right what it shows."""
+    from lucky_recorder.errors import SettingsError
+    from lucky_recorder.session.reader import Session
+    from lucky_recorder.session.sheet import panels, sheet
+    from lucky_recorder.video.still import write_png
+
+    with stopping():
+        parts = frame.split(":")
+        if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+            raise SettingsError.of("--frame", frame, "give EPISODE:FRAME, such as 0:10")
+        session = Session(path)
+        try:
+            episode = session.episode(int(parts[0]))
+        except IndexError as error:
+            raise SettingsError.of("--frame", frame, str(error)) from error
+        drawn = panels(session, episode, int(parts[1]))
+        if not drawn:
+            raise SettingsError.of("--frame", frame, "the session has no stream of pictures")
+        write_png(output, sheet(drawn))
+    say(f"{output}: {', '.join(panel.stream for panel in drawn)}")
 
 
 def _overview(session: Session) -> Table:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "observation.images."
 _SUPPORTED = re.compile(r"v?3(\.\d+)*")
+_SCAN_FILE = re.compile(r"data/chunk-\d{3}/lidar-([A-Za-z0-9_-]+)-\d{3,}\.parquet")
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index", "chunk_index", "file_index")
 _NO_META = "no meta/info.json: the recording was cut short before metadata was first written, so no episode is listed"
 _VIDEO_ONLY = "a video only session: it was recorded without rows, so it has no metadata and lists no episodes"
@@ -211,6 +212,12 @@ class Session:
     def video_keys(self) -> list[str]:
         """List the folders under ``videos/`` that hold files; of a video only session, its streams."""
         return sorted({name.split("/")[1] for name in self._folder.files("videos") if name.count("/") > 1})
+
+    @cached_property
+    def lidars(self) -> tuple[str, ...]:
+        """The names of the lidars whose files lie in ``data/``."""
+        found = (_SCAN_FILE.fullmatch(name) for name in self._folder.files("data"))
+        return tuple(sorted({match[1] for match in found if match}))
 
     def bytes_on_disk(self) -> int:
         """Add up the sizes of all files in the folder; links do not count."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lucky_recorder import clock
 from lucky_recorder.bindings import ray_directions
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session.lidar import to_points
@@ -92,6 +93,7 @@ class Scans:
         table: One row per scan (spec: Lidar files).
         description: What the JSON file beside it says of the sensor.
         directions: The rays' unit vectors in the sensor's frame, shape ``(rays, 3)``.
+        rate: Scans per second, exact.
     """
 
     def __init__(self, table: pa.Table, description: Mapping[str, Any], name: str) -> None:
@@ -99,10 +101,11 @@ class Scans:
         self.description = dict(description)
         try:
             azimuths, elevations = (np.asarray(description[k], np.float64) for k in ("azimuth_deg", "elevation_deg"))
+            self.rate = clock.rate(description["rate"], "rate")
             if azimuths.ndim != 1 or elevations.ndim != 1 or azimuths.size * elevations.size > _MOST_RAYS:
                 raise ValueError("no lists of angles")
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{name}: azimuth_deg and elevation_deg: {error}") from error
+            raise FormatError(f"{name}: rate, azimuth_deg, elevation_deg: {error}") from error
         self.directions = ray_directions(azimuths, elevations)
 
     def __len__(self) -> int:

@@ -1,0 +1,146 @@
+"""A contact sheet: every stream of one frame side by side, so that a person can look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.session.reader import Episode, Session
+
+Picture = NDArray[np.uint8]
+_GAP = 4
+_TALLEST = 480
+_WIDEST = 1280
+# One colour per label, repeated; the background has none.
+_LABEL_COLORS = np.array(
+    [[230, 60, 60], [60, 160, 230], [240, 190, 40], [80, 200, 120], [180, 90, 220], [250, 130, 40], [60, 210, 210]],
+    np.uint8,
+)
+
+
+class Panel(NamedTuple):
+    """One stream's part of the sheet."""
+
+    stream: str
+    picture: Picture
+
+
+def panels(session: Session, episode: Episode, tick: int) -> list[Panel]:
+    """Draw every stream of one tick.
+
+    Args:
+        session: The session.
+        episode: The episode.
+        tick: The tick, ``frame_index`` of its row; a slower stream shows its frame of that moment.
+
+    Raises:
+        SettingsError: If the episode has no such tick.
+    """
+    if not 0 <= tick < episode.ticks:
+        raise SettingsError.of("frame", tick, f"episode {episode.index} has frames 0 to {episode.ticks - 1}")
+    return [*_pictures(session, episode, tick), *_masks(session, episode, tick), *_scans(session, episode, tick)]
+
+
+def _pictures(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
+    for camera in session.cameras.values():
+        if camera.codec == "ffv1":
+            depth = episode.depth(camera.name)
+            yield Panel(camera.key, color_depth(depth[_frame(tick, camera.rate, session, len(depth))]))
+            depth.close()
+        else:
+            with episode.frames(camera.name) as frames:
+                yield Panel(camera.key, frames[_frame(tick, camera.rate, session, len(frames))])
+
+
+def _masks(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
+    for key in session.video_keys():
+        name = key.removeprefix("observation.masks.")
+        if name == key:
+            continue
+        masks = episode.masks(name)
+        rate = session.cameras[name].rate if name in session.cameras else session.hz
+        index = _frame(tick, rate, session, len(masks))
+        below = None
+        if name in session.cameras:
+            with episode.frames(name) as frames:
+                below = frames[index]
+        yield Panel(key, overlay(masks[index], below))
+        masks.close()
+
+
+def _scans(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
+    from lucky_recorder.scans import range_picture
+
+    for name in session.lidars:
+        scans = episode.scans(name)
+        index = _frame(tick, scans.rate, session, len(scans))
+        ranges = scans.ranges(index).reshape(-1, len(scans.description["azimuth_deg"]))
+        returned = ranges[np.isfinite(ranges)]
+        yield Panel(f"lidar-{name}", range_picture(ranges, float(np.percentile(returned, 99)) if returned.size else 1.0))
+
+
+def _frame(tick: int, rate: Any, session: Session, count: int) -> int:
+    """Return the frame that a stream shows at a tick: the last one taken by then."""
+    return min(int(tick * rate / session.hz), count - 1)
+
+
+def color_depth(depth: NDArray[np.float32]) -> Picture:
+    """Colour metres from near (warm) to far (cold), over the range that occurs; black where nothing was measured."""
+    measured = depth > 0
+    if not measured.any():
+        return np.zeros((*depth.shape, 3), np.uint8)
+    near, far = np.percentile(depth[measured], (1, 99))
+    share = np.clip((depth - near) / max(far - near, 1e-6), 0, 1)
+    stops = np.array([[252, 230, 120], [240, 120, 60], [160, 40, 110], [40, 20, 120]], np.float32)
+    place = share * (len(stops) - 1)
+    low = np.minimum(place.astype(int), len(stops) - 2)
+    blend = (place - low)[..., None]
+    picture: Picture = (stops[low] * (1 - blend) + stops[low + 1] * blend).astype(np.uint8)
+    picture[~measured] = 0
+    return picture
+
+
+def overlay(ids: NDArray[np.uint8], below: Picture | None) -> Picture:
+    """Lay label ids in colours over a picture, or over black."""
+    ground = np.zeros((*ids.shape, 3), np.uint8) if below is None or below.shape[:2] != ids.shape else below // 2
+    colors = _LABEL_COLORS[(ids.astype(int) - 1) % len(_LABEL_COLORS)]
+    laid: Picture = np.where((ids > 0)[..., None], ground // 2 + colors // 2, ground)
+    return laid
+
+
+def sheet(drawn: list[Panel]) -> Picture:
+    """Put panels side by side, each as tall as the tallest that is not too tall, in rows that fit a screen."""
+    tallest = min(_TALLEST, max(p.picture.shape[0] for p in drawn))
+    rows: list[list[Picture]] = [[]]
+    for panel in drawn:
+        fitted = _fit(panel.picture, tallest)
+        if rows[-1] and sum(p.shape[1] + _GAP for p in rows[-1]) + fitted.shape[1] > _WIDEST:
+            rows.append([])
+        rows[-1].append(fitted)
+    width = max(sum(p.shape[1] for p in row) + _GAP * (len(row) - 1) for row in rows)
+    page = np.full((sum(_height(row) + _GAP for row in rows) - _GAP, width, 3), 255, np.uint8)
+    top = 0
+    for row in rows:
+        left = 0
+        for picture in row:
+            page[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+            left += picture.shape[1] + _GAP
+        top += _height(row) + _GAP
+    return page
+
+
+def _height(row: list[Picture]) -> int:
+    return max(p.shape[0] for p in row)
+
+
+def _fit(picture: Picture, height: int) -> Picture:
+    """Scale a picture to a height, or to the width of a screen where it would be wider."""
+    scale = min(height / picture.shape[0], _WIDEST / picture.shape[1])
+    tall, wide = (max(1, round(length * scale)) for length in picture.shape[:2])
+    rows, columns = np.arange(tall) * picture.shape[0] // tall, np.arange(wide) * picture.shape[1] // wide
+    fitted: Picture = picture[rows][:, columns]
+    return fitted
