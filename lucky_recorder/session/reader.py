@@ -251,11 +251,12 @@ class Episode:
         length: Rows: one per robot per tick.
         success: Whether it succeeded.
         tasks: Descriptions of the tasks that occur in it.
+        meta: Its row of ``meta/episodes``.
     """
 
     def __init__(self, session: Session, row: Mapping[str, Any]) -> None:
         self._session = session
-        self._row = row
+        self.meta = row
         self.index: int = row["episode_index"]
         self.length: int = self._count("length")
         self.success = bool(row.get("success"))
@@ -305,7 +306,7 @@ class Episode:
         """
         stream = self._session._stream(camera)
         columns = f"videos/{stream.key}/chunk_index", f"videos/{stream.key}/file_index"
-        if self._row.get(columns[0]) is None:
+        if self.meta.get(columns[0]) is None:
             raise VideoError(f"{self._session.path}: episode {self.index} has no video of {stream.name}: it failed")
         chunk, file = (self._count(c) for c in columns)
         name = self._expand("video_path", video_key=stream.key, chunk_index=chunk, file_index=file)
@@ -388,7 +389,7 @@ class Episode:
         return f"chunk-{chunk:03d}/{stem}-{self.index if by_episode else file:03d}"
 
     def _count(self, column: str) -> int:
-        value = self._row.get(column)
+        value = self.meta.get(column)
         if not isinstance(value, int) or value < 0 or (column.endswith(("chunk_index", "file_index")) and value > 999):
             raise FormatError(f"{self._session.path / 'meta/episodes'}: episode {self.index}: {column}={value}")
         return value

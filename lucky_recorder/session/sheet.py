@@ -134,7 +134,7 @@ def sheet(drawn: list[Panel]) -> Picture:
 
 
 def _height(row: list[Picture]) -> int:
-    return max(p.shape[0] for p in row)
+    return max(int(p.shape[0]) for p in row)
 
 
 def _fit(picture: Picture, height: int) -> Picture:
