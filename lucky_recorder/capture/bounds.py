@@ -1,0 +1,81 @@
+"""Bounds: the boxes by which MuJoCo tells rays from what they cannot hit, brought to a model that was changed.
+
+They are computed when a model is compiled. Whoever gives a geom another size or another place in its body afterwards
+leaves them behind, and rays then miss what has grown or moved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import mujoco
+
+Floats = NDArray[np.float64]
+
+
+def refresh(model: mujoco.MjModel) -> None:
+    """Compute the bounds of every geom and body of a model anew; of a model that was not changed, they stay.
+
+    Meshes keep the bounds of their vertices.
+
+    Args:
+        model: A private copy of the model; it is changed.
+    """
+    _refresh_geoms(model)
+    for body in np.flatnonzero(model.body_bvhnum):
+        _refresh_body(model, int(body))
+
+
+def _refresh_geoms(model: mujoco.MjModel) -> None:
+    import mujoco
+
+    kind = mujoco.mjtGeom
+    for geom in range(model.ngeom):
+        x, y, z = model.geom_size[geom]
+        halves = {
+            int(kind.mjGEOM_SPHERE): (x, x, x),
+            int(kind.mjGEOM_CAPSULE): (x, x, x + y),
+            int(kind.mjGEOM_ELLIPSOID): (x, y, z),
+            int(kind.mjGEOM_CYLINDER): (x, x, y),
+            int(kind.mjGEOM_BOX): (x, y, z),
+        }.get(int(model.geom_type[geom]))
+        if halves is not None:
+            model.geom_aabb[geom] = (0, 0, 0, *halves)
+
+
+def _refresh_body(model: mujoco.MjModel, body: int) -> None:
+    """Compute the tree of boxes of a body's geoms, in the frame of its inertia; parents stand before their children."""
+    first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
+    boxes, children = model.bvh_aabb[first : first + count], model.bvh_child[first : first + count]
+    geoms = model.bvh_nodeid[first : first + count]
+    for node in reversed(range(count)):
+        if geoms[node] >= 0:
+            boxes[node] = _box(model, body, int(geoms[node]))
+        else:
+            boxes[node] = _union(*boxes[children[node]])
+
+
+def _box(model: mujoco.MjModel, body: int, geom: int) -> Floats:
+    """Return a geom's box, centre and half sizes, in the frame of its body's inertia."""
+    frame = _rotation(model.body_iquat[body])
+    turned = frame.T @ _rotation(model.geom_quat[geom])
+    centre = frame.T @ (model.geom_pos[geom] - model.body_ipos[body]) + turned @ model.geom_aabb[geom, :3]
+    return np.concatenate([centre, np.abs(turned) @ model.geom_aabb[geom, 3:]])
+
+
+def _union(one: Floats, other: Floats) -> Floats:
+    low = np.minimum(one[:3] - one[3:], other[:3] - other[3:])
+    high = np.maximum(one[:3] + one[3:], other[:3] + other[3:])
+    return np.concatenate([(low + high) / 2, (high - low) / 2])
+
+
+def _rotation(quaternion: Floats) -> Floats:
+    import mujoco
+
+    matrix = np.empty(9)
+    mujoco.mju_quat2Mat(matrix, quaternion)
+    return matrix.reshape(3, 3)
