@@ -85,7 +85,8 @@ class Lane:
         """Take the half of a tick that comes before the step.
 
         Raises:
-            CaptureError: If time ran backwards, a state is not finite, or a column's source gave what cannot be recorded.
+            CaptureError: If time ran backwards, a state is not finite, or a column's source gave what cannot be
+                recorded.
         """
         if self._is_open:
             self.drop_half()
@@ -94,8 +95,6 @@ class Lane:
             if now < self._last_time:
                 self._ran_backwards(now)
             self._last_time = now
-        if self._instabilities is not None and self._instabilities.tobytes() != self._known_instabilities:
-            self._check_stability()
         if self._sync is not None:
             self._sync()
         row = self._row
@@ -184,8 +183,9 @@ class Lane:
 
     def _ran_backwards(self, now: float) -> None:
         raise CaptureError(
-            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self._tick} of the episode: "
-            "the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a reset you mean"
+            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self._tick} of the "
+            "episode: the simulation was reset, or became unstable (NaN) and reset itself; "
+            "call mark_reset() after a reset you mean"
         )
 
     def _note_instabilities(self) -> None:
@@ -198,14 +198,16 @@ class Lane:
         self._note_instabilities()
         if (self._instabilities > known).any():
             raise CaptureError(
-                f"the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick {self._tick} of the "
-                "episode; lower the time step or the commands, or call mark_reset() if you mean it"
+                "the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick "
+                f"{self._tick} of the episode; lower the time step or the commands, or call mark_reset() if you mean it"
             )
 
     def _check_finite(self, phase: str) -> None:
         for channel in self._viewed[phase]:
             if not np.isfinite(channel.view).all():  # type: ignore[arg-type]
-                raise CaptureError(f"{channel.name} holds NaN or infinity at tick {self._tick} of the episode: {channel.view}")
+                raise CaptureError(
+                    f"{channel.name} holds NaN or infinity at tick {self._tick} of the episode: {channel.view}"
+                )
 
     def _check_clock(self) -> None:
         """Compare the first two ticks with the data rate, so that no time is mislabelled without a word."""
@@ -217,7 +219,8 @@ class Lane:
         step, expected = self._last_time - self._first_time, float(1 / self.source.clocks.data)
         if self._last_time > self._first_time >= 0 and abs(step - expected) > _CLOCK_TOLERANCE * expected:
             warnings.warn(
-                f"two ticks lie {step:g} s of simulated time apart, but the data rate {clock.show(self.source.clocks.data)} Hz "
+                f"two ticks lie {step:g} s of simulated time apart, but the data rate "
+                f"{clock.show(self.source.clocks.data)} Hz "
                 f"says {expected:g} s: timestamps will not be the simulation's; set data_hz",
                 RuntimeWarning,
                 stacklevel=4,

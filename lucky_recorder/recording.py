@@ -1,6 +1,6 @@
 """An open recording: the worker, the streams and the sinks behind an observer.
 
-The first half of this file runs in the caller's thread and only queues work; what is queued runs in the worker, in order.
+The first half of this file runs in the caller's thread and only queues work; the worker runs what is queued, in order.
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ class Recording:
         if change is not None:
             painter = self._source.painter
             assert painter is not None
-            self._worker.put(lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn"))
+            self._worker.put(
+                lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn")
+            )
         attempt = Attempt(self._attempts, is_seeded)
         lane = Lane(self._source, task, lambda tick, pictures: self._show(attempt, tick, pictures))
         self._attempts += 1
@@ -160,7 +162,9 @@ class Recording:
         """Draw with the source's new model from here on."""
         model = self._source.model_copy()
         if model is not None:
-            self._worker.put(lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn"))
+            self._worker.put(
+                lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn")
+            )
 
     def _show(self, attempt: Attempt, tick: int, pictures: list[Picture]) -> None:
         """Queue the pictures of a tick; waits while the queue is full."""
@@ -229,7 +233,8 @@ class Recording:
         if not self._dropped_attempts:
             return failure
         counted = type(failure)(
-            f"{failure}; {self._dropped_attempts} episodes with {self._dropped_rows} rows that came after it were dropped"
+            f"{failure}; {self._dropped_attempts} episodes with {self._dropped_rows} rows "
+            "that came after it were dropped"
         )
         counted.__cause__ = failure
         return counted
@@ -325,12 +330,14 @@ class Recording:
                 frames.path.unlink(missing_ok=True)
                 self._fail(
                     attempt,
-                    StreamError(f"stream {stream.key!r}: {frames.frames} frames for {ticks} ticks, expected {expected}"),
+                    StreamError(
+                        f"stream {stream.key!r}: {frames.frames} frames for {ticks} ticks, expected {expected}"
+                    ),
                 )
         return videos
 
     def _frames_of(self, stream: Stream, ticks: int) -> int:
-        """Frame i is the picture of row i: there must be exactly as many as there are ticks at which the camera is due."""
+        """Frame i is the picture of row i: there must be exactly as many as ticks at which the camera is due."""
         return math.ceil(ticks * stream.rate / self._schema.hz)
 
     def _draws_the_same_again(self) -> bool:

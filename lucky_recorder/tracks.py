@@ -44,7 +44,12 @@ class Track:
         make_folder(self._path.parent)
         stream = self.stream
         return VideoEncoder(
-            self._path, width=stream.width, height=stream.height, fps=stream.rate, codec=stream.codec, preset=self._preset
+            self._path,
+            width=stream.width,
+            height=stream.height,
+            fps=stream.rate,
+            codec=stream.codec,
+            preset=self._preset,
         )
 
     def finish(self) -> FinishedVideo | None:
@@ -66,7 +71,9 @@ class Track:
 class Tracks:
     """All open files of one episode. A stream that fails stays failed; the others go on."""
 
-    def __init__(self, streams: Sequence[Stream], place: Callable[[Stream], Path], preset: str, painter: Painter) -> None:
+    def __init__(
+        self, streams: Sequence[Stream], place: Callable[[Stream], Path], preset: str, painter: Painter
+    ) -> None:
         self._tracks = [Track(s, place(s), preset) for s in streams]
         self._painter = painter
 

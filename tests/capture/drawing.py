@@ -9,8 +9,8 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from capture.models import WHOLE_STATE, settings
 
+from capture.models import WHOLE_STATE, settings
 from lucky_recorder.capture.snapshot import Picture
 from lucky_recorder.capture.source import Source, open_source
 
