@@ -38,16 +38,20 @@ def release(key: int) -> None:
         atexit.unregister(_close_all)
 
 
-def warn_forgotten(folder: object) -> None:
-    """Say, once per session, that close() was forgotten."""
+def warn_forgotten(folder: object, failure: Exception | None) -> None:
+    """Say, once per session, that close() was forgotten, and what failed while that was made good."""
     message = f"close() was not called on the recorder of {folder}; its open episode was ended as failed"
+    if failure is not None:
+        message = f"{message}; {failure}"
     # A ResourceWarning is hidden by default, and a session cut short must not pass unseen.
     warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def _close_all() -> None:
-    for close in list(_open.values()):
-        close()
+    # One that raises keeps no other from being closed.
+    with contextlib.ExitStack() as stack:
+        for close in _open.values():
+            stack.callback(close)
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:

@@ -88,7 +88,8 @@ class Lane:
         """Take the half of a tick that comes before the step.
 
         Raises:
-            CaptureError: If time ran backwards, a state is not finite, or a column's source gave what cannot be recorded.
+            CaptureError: If time ran backwards, a state is not finite, or a column's source gave what cannot be
+                recorded.
         """
         if self._is_open:
             self.drop_half()
@@ -97,8 +98,6 @@ class Lane:
             if now < self._last_time:
                 self._ran_backwards(now)
             self._last_time = now
-        if self._instabilities is not None and self._instabilities.tobytes() != self._known_instabilities:
-            self._check_stability()
         if self._sync is not None:
             self._sync()
         if self.ticks % self._ticks_per_row == 0:
@@ -214,7 +213,9 @@ class Lane:
     def _check_finite(self, phase: str) -> None:
         for channel in self._viewed[phase]:
             if not np.isfinite(channel.view).all():  # type: ignore[arg-type]
-                raise CaptureError(f"{channel.name} holds NaN or infinity at tick {self.ticks} of the episode: {channel.view}")
+                raise CaptureError(
+                    f"{channel.name} holds NaN or infinity at tick {self.ticks} of the episode: {channel.view}"
+                )
 
     def _check_clock(self) -> None:
         """Compare the first two ticks with the data rate, so that no time is mislabelled without a word."""

@@ -1,4 +1,4 @@
-"""The observer: the life cycle of a session, from idle through its episodes and back. Knows no gym, no MuJoCo, no av."""
+"""The observer: the life cycle of a session, from idle through its episodes and back; no gym, no MuJoCo, no av."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import enum
 import logging
 import numbers
 import threading
-import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -454,8 +453,10 @@ def _forget(recording: Recording) -> None:
         threading.Thread(target=_forget, args=(recording,)).start()
         return
     interrupts.release(id(recording))
-    interrupts.warn_forgotten(recording.place)
+    failure = None
     try:
         recording.close()
     except LuckyRecorderError as error:
-        warnings.warn(f"{recording.place}: {error}", RuntimeWarning, stacklevel=2)
+        failure = error
+    # Last: where warnings are errors, this raises.
+    interrupts.warn_forgotten(recording.place, failure)

@@ -1,6 +1,6 @@
 """An open recording: the worker, the streams and the sinks behind an observer.
 
-The first half of this file runs in the caller's thread and only queues work; what is queued runs in the worker, in order.
+The first half of this file runs in the caller's thread and only queues work; the worker runs what is queued, in order.
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ class Recording:
         if change is not None:
             painter = self._source.painter
             assert painter is not None
-            self._worker.put(lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn"))
+            self._worker.put(
+                lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn")
+            )
         if self._schema.scans:
             casters = self._source.casters()
             self._worker.put(lambda: self._replace_casters(casters))
@@ -170,7 +172,9 @@ class Recording:
         """Draw with the source's new model from here on."""
         model = self._source.model_copy()
         if model is not None:
-            self._worker.put(lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn"))
+            self._worker.put(
+                lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn")
+            )
 
     def _show(self, attempt: Attempt, tick: int, sights: list[Sight]) -> None:
         """Queue what was seen at a tick; waits while the queue is full."""
@@ -242,7 +246,8 @@ class Recording:
         if not self._dropped_attempts:
             return failure
         counted = type(failure)(
-            f"{failure}; {self._dropped_attempts} episodes with {self._dropped_rows} rows that came after it were dropped"
+            f"{failure}; {self._dropped_attempts} episodes with {self._dropped_rows} rows "
+            "that came after it were dropped"
         )
         counted.__cause__ = failure
         return counted
@@ -274,9 +279,7 @@ class Recording:
 
     def _make_tracks(self, attempt: Attempt) -> Tracks:
         sink = self._sinks[0]
-        return Tracks(
-            self._studio, lambda key, suffix: sink.stream_path(key, attempt.number, suffix), attempt.key
-        )
+        return Tracks(self._studio, lambda key, suffix: sink.stream_path(key, attempt.number, suffix), attempt.key)
 
     def _replace_casters(self, casters: list[Caster]) -> None:
         self._studio.casters[:] = casters
@@ -332,9 +335,7 @@ class Recording:
             unlink(videos, scans)
             self._fail(attempt, _ours(error, f"episode attempt {attempt.number} could not be written"))
 
-    def _finish_tracks(
-        self, attempt: Attempt, ticks: int
-    ) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
+    def _finish_tracks(self, attempt: Attempt, ticks: int) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
         if attempt.tracks is None:
             return {}, {}
         videos, scans = attempt.tracks.finish()
@@ -355,7 +356,9 @@ class Recording:
         expected = math.ceil(ticks * rate / self._source.clocks.base)
         if count == expected:
             return
-        unlink(*(({key: finished[key]}, {}) if isinstance(finished[key], FinishedVideo) else ({}, {key: finished[key]})))
+        unlink(
+            *(({key: finished[key]}, {}) if isinstance(finished[key], FinishedVideo) else ({}, {key: finished[key]}))
+        )
         del finished[key]
         self._fail(attempt, StreamError(f"stream {key!r}: {count} frames for {ticks} ticks, expected {expected}"))
 

@@ -1,4 +1,4 @@
-"""For tests of your own: an environment whose every row can be foretold, a sink in memory, and a session check that raises."""
+"""For tests of your own: an environment whose rows can be foretold, a sink in memory, a session check that raises."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class CountEnv(gym.Env[NDArray[np.float64], NDArray[np.float32]]):
 
     The reward of step ``t`` is ``t``. ``render()`` paints the count, see `read_count`. With ``mujoco``, the count is
     also the position of the model's only joint, the action is its actuator's command, and the camera ``wall`` sees one
-    colour all over: red in even episodes and blue in odd ones, with a green value of ``8 * (t % 30)`` in it. It runs at 50 Hz.
+    colour all over: red in even episodes and blue in odd ones, with a green value of ``8 * (t % 30)`` in it. It runs
+    at 50 Hz.
 
     Attributes:
         dt: Seconds a step lasts.

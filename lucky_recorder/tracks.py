@@ -225,5 +225,3 @@ def unlink(videos: Mapping[str, FinishedVideo], scans: Mapping[str, FinishedScan
     for scan in scans.values():
         if scan.proxy is not None:
             scan.proxy.path.unlink(missing_ok=True)
-
-

@@ -12,6 +12,8 @@ from lucky_recorder.errors import FormatError, StateError, StorageError
 from lucky_recorder.session.reader import Session
 
 INSTALL = "pip install 'lucky-recorder[view]'"
+OLDEST = (0, 38)
+"""Rerun before this one refuses a folder that has a column of bytes, such as ``frame_flags``."""
 
 
 def show(session: str | Path) -> int:
@@ -22,7 +24,7 @@ def show(session: str | Path) -> int:
 
     Raises:
         FormatError: If the folder is no session that can be shown.
-        StateError: If the Rerun viewer is not installed.
+        StateError: If the Rerun viewer is not installed, or too old.
     """
     folder = _showable(session)
     _require_rerun()
@@ -34,7 +36,7 @@ def save(session: str | Path, recording: str | Path) -> None:
 
     Raises:
         FormatError: If the folder is no session that can be shown.
-        StateError: If the Rerun viewer is not installed.
+        StateError: If the Rerun viewer is not installed, or too old.
         StorageError: If the file cannot be written.
     """
     folder, file = _showable(session), Path(recording)
@@ -59,4 +61,8 @@ def _showable(path: str | Path) -> Path:
 def _require_rerun() -> Any:
     if importlib.util.find_spec("rerun") is None:
         raise StateError(f"the Rerun viewer is not installed: {INSTALL}")
-    return importlib.import_module("rerun")
+    rerun = importlib.import_module("rerun")
+    if tuple(map(int, rerun.__version__.split(".")[:2])) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise StateError(f"Rerun {rerun.__version__} cannot show a session, {wanted} and later can: {INSTALL}")
+    return rerun

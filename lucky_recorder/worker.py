@@ -92,7 +92,10 @@ class Worker:
         self._wait(done)
 
     def stop(self) -> None:
-        """Run what is queued, then end the thread; one that hangs will do so if it ever goes on. Again: does nothing."""
+        """Run what is queued, then end the thread. Calling it again does nothing.
+
+        A thread that hangs is not waited for; it ends if it ever goes on.
+        """
         if self._is_forked or not self._thread.is_alive():
             return
         if self._has_stalled:

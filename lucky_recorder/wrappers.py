@@ -88,7 +88,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 next row is then flagged ``post_reset``. Where none is open it is a reset like any other.
 
         Raises:
-            SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk then.
+            SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk.
         """
         keeps = bool(options and options.get(KEEP_EPISODE)) and (self._is_skipped or self._open_lane() is not None)
         if options and KEEP_EPISODE in options:
@@ -187,8 +187,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def __getstate__(self) -> NoReturn:
         raise StateError(
-            "a RecordSession holds a thread and open files and can be neither copied nor pickled; make one in each process, "
-            "as gym.make_vec(..., wrappers=[...]) does, or copy the environment inside it"
+            "a RecordSession holds a thread and open files and can be neither copied nor pickled; "
+            "make one in each process, as gym.make_vec(..., wrappers=[...]) does, or copy the environment inside it"
         )
 
     # One step.
@@ -282,7 +282,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._is_new_due = False
 
     def _unrecorded_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step without a row; where a wrapper inside resets by itself, the step after the last begins the next episode."""
+        """Step without a row; where a wrapper inside resets by itself, a step may begin the next episode."""
         if self._is_done and self._resets_itself:
             self._end_by_itself()
             result = self.env.step(action)

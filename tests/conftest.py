@@ -1,4 +1,4 @@
-"""What every test of the recorder shares: a counting environment, and everything of a session read back from its files."""
+"""What every test of the recorder shares: a counting environment, and a session read back from its files alone."""
 
 from __future__ import annotations
 

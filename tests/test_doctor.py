@@ -133,6 +133,8 @@ def test_what_lies_in_the_working_folder_is_not_imported(tmp_path: Path, monkeyp
 
 
 def test_a_library_that_is_not_there_too_old_or_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = ["mujoco>=3.3.7", "av>=15", "pyarrow>=17", "gymnasium[mujoco]>=1.1", "pandas>=2; extra == 'dev'"]
+    monkeypatch.setattr(importlib.metadata, "requires", {"lucky-recorder": declared}.__getitem__)
     assert doctor._library("no-such-library", answer(failure="x")) == Finding(
         "no-such-library", "missing", "not installed", "pip install no-such-library"
     )

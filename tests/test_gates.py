@@ -113,8 +113,13 @@ def test_chunks_have_1_to_1000_files_of_1_to_1000_episodes(field: str, value: An
 def test_files_are_numbered_from_000_in_every_chunk(tmp_path: Path, files: int, episodes: int) -> None:
     camera = lr.Camera("Seen", source="render", **PIXELS)
     env = lr.RecordSession(
-        CountEnv(1, render_mode="rgb_array"), output_dir=tmp_path, mode="custom", gym_columns=True, cameras=[camera],
-        files_per_chunk=files, episodes_per_file=episodes,
+        CountEnv(1, render_mode="rgb_array"),
+        output_dir=tmp_path,
+        mode="custom",
+        gym_columns=True,
+        cameras=[camera],
+        files_per_chunk=files,
+        episodes_per_file=episodes,
     )
     for _ in range(7):
         env.reset()

@@ -86,6 +86,24 @@ def test_a_forgotten_close_leaves_a_whole_session_and_one_warning(python: Any, r
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(session)] == [(7, True)] * 3 + [(4, False)]
 
 
+def test_warnings_as_errors_keep_no_session_from_being_closed(tmp_path: Path, read_back: Any) -> None:
+    script = """
+    others = [lr.RecordSession(CountEnv(7, mujoco=True), output_dir=out, mode="full_scene") for _ in range(2)]
+    for env in others:
+        run(1)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", SETUP + textwrap.dedent(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert FORGOTTEN in done.stderr
+    sessions = list(tmp_path.glob("DataSessions/*"))
+    assert len(sessions) == 2
+    assert [[e.meta["length"] for e in read_back(s)] for s in sessions] == [[7], [7]]
+
+
 def test_an_error_that_ends_the_process_leaves_a_whole_session(python: Any, read_back: Any) -> None:
     done, session = python("run(1)\nenv.reset()\nenv.step(np.zeros(1))\nraise KeyError('in the policy')")
     assert done.returncode == 1
@@ -116,7 +134,7 @@ def check_struck(session: Path, read_back: Any) -> None:
     assert not list(session.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize(("number", "step"), enumerate(random.Random(14).sample(range(1, 300), MOMENTS)))
+@pytest.mark.parametrize(("number", "step"), list(enumerate(random.Random(14).sample(range(1, 300), MOMENTS))))
 def test_ctrl_c_at_a_random_step(python: Any, read_back: Any, number: int, step: int) -> None:
     block = bool(number % 2)
     work = "with env: run(100)" if block else "run(100)"
@@ -154,14 +172,18 @@ def test_a_sigterm_handler_of_the_users_own_is_left_alone(python: Any, read_back
 
 
 def test_kill_leaves_every_committed_episode_whole(python: Any) -> None:
-    done, session = python("run(3)\nenv.end_episode()\nenv.observer.flush()\nenv.reset()\nenv.step(np.zeros(1))\n"
-                           "env.observer._recording.flush()\nos.kill(os.getpid(), signal.SIGKILL)")
+    done, session = python(
+        "run(3)\nenv.end_episode()\nenv.observer.flush()\nenv.reset()\nenv.step(np.zeros(1))\n"
+        "env.observer._recording.flush()\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
     import pyarrow.parquet as pq
 
     from lucky_recorder.video.decode import decode_all
 
     assert done.returncode == -signal.SIGKILL
-    data, videos = (sorted(session.glob(f"{kind}/**/file-*.{end}")) for kind, end in (("data", "parquet"), ("videos", "mp4")))
+    data, videos = (
+        sorted(session.glob(f"{kind}/**/file-*.{end}")) for kind, end in (("data", "parquet"), ("videos", "mp4"))
+    )
     assert [pq.read_table(p).num_rows for p in data] == [7, 7, 7]
     assert [len(decode_all(p)) for p in videos] == [7, 7, 7]
     assert {p.name for p in session.rglob("*") if p.is_file()} - {p.name for p in (*data, *videos)} == {
@@ -236,7 +258,10 @@ def test_a_recorder_may_be_made_in_a_forked_child(tmp_path: Path, read_back: Any
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
     done = subprocess.run(
-        [sys.executable, "-c", SETUP + textwrap.dedent(script), str(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", SETUP + textwrap.dedent(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     (session,) = tmp_path.glob("DataSessions/*")
@@ -271,8 +296,8 @@ def test_the_handler_is_there_only_while_a_session_is_open(tmp_path: Path, sigte
 
 def test_a_signal_becomes_an_exit_that_blocks_see(tmp_path: Path, sigterm: Any, read_back: Any) -> None:
     env = start(tmp_path)
+    env.step([0.0])
     with pytest.raises(SystemExit) as raised, env:
-        env.step([0.0])
         signal.raise_signal(signal.SIGTERM)
     assert raised.value.code == 128 + signal.SIGTERM
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)] == [(1, False)]

@@ -195,7 +195,9 @@ def test_the_session_stops_by_itself_with_one_notice(
             advance(2)
             observer.end_current_episode_begin_next(success=False)
     assert observer.state is IDLE
-    assert [r.getMessage() for r in caplog.records] == [f"total_episodes=2 reached: {observer.session_path} is complete"]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"total_episodes=2 reached: {observer.session_path} is complete"
+    ]
     with pytest.raises(lr.StateError, match=r"tick\(\) needs .* it is Idle: .* by itself after total_episodes=2"):
         advance()
     assert [e.meta["length"] for e in read_back(observer.session_path)] == [2, 2]
@@ -270,7 +272,7 @@ def test_a_task_may_be_registered_for_the_next_session(bare: Any) -> None:
 def test_an_unknown_task_is_refused(bare: Any, index: Any, state: State) -> None:
     observer, _ = bare(tasks=["Pick", "Place"])
     lead_to(observer, state)
-    with pytest.raises(lr.SettingsError, match="task index=.*give 0 to 1, or register the task before recording"):
+    with pytest.raises(lr.SettingsError, match=r"task index=.*give 0 to 1, or register the task before recording"):
         observer.set_current_task_index(index)
 
 
@@ -328,7 +330,7 @@ def test_one_robot_of_two_is_marked(tmp_path: Path, read_back: Any, between: boo
     observer.mark_reset("right_base")
     observer.tick()
     observer.tick()
-    with pytest.raises(lr.SettingsError, match="robot='middle'.*known: left_base, right_base"):
+    with pytest.raises(lr.SettingsError, match=r"robot='middle'.*known: left_base, right_base"):
         observer.mark_reset("middle")
     observer.stop_recording()
     (episode,) = read_back(observer.session_path)
@@ -389,7 +391,7 @@ def test_a_simulation_that_resets_itself_fails_the_episode(bare: Any, read_back:
     observer.tick()
     observer.env.data.qvel[0] = 1e30
     mujoco.mj_step(observer.env.model, observer.env.data, 10)
-    with pytest.raises(lr.CaptureError, match=f"reset itself.*at tick {tick}|at tick {tick}.*reset itself"):
+    with pytest.raises(lr.CaptureError, match=rf"reset itself.*at tick {tick}|at tick {tick}.*reset itself"):
         observer.tick()
     observer.mark_reset()
     advance(2)
@@ -402,7 +404,9 @@ def test_a_simulation_that_resets_itself_fails_the_episode(bare: Any, read_back:
 def test_ticks_at_another_rate_than_declared_are_warned_of_once(bare: Any, read_back: Any) -> None:
     observer, advance = bare(data_hz=25)
     observer.start_recording()
-    with pytest.warns(RuntimeWarning, match=r"two ticks lie 0\.02 s .* data rate 25 Hz says 0\.04 s.*set data_hz") as caught:
+    with pytest.warns(
+        RuntimeWarning, match=r"two ticks lie 0\.02 s .* data rate 25 Hz says 0\.04 s.*set data_hz"
+    ) as caught:
         advance(4)
     assert len(caught) == 1
     observer.stop_recording()
@@ -429,7 +433,7 @@ def test_a_verdict_that_is_no_truth_value_is_refused(bare: Any, success: Any) ->
     observer.start_recording()
     advance()
     for verb in (observer.end_current_episode, observer.end_current_episode_begin_next):
-        with pytest.raises(lr.SettingsError, match="success=.*give True or False"):
+        with pytest.raises(lr.SettingsError, match=r"success=.*give True or False"):
             verb(success)
     assert observer.state is IN
 
@@ -439,7 +443,7 @@ def test_a_reward_outside_0_to_1_is_refused(bare: Any, reward: Any) -> None:
     observer, advance = bare()
     observer.start_recording()
     advance()
-    with pytest.raises(lr.SettingsError, match="reward=.*give a number from 0 to 1"):
+    with pytest.raises(lr.SettingsError, match=r"reward=.*give a number from 0 to 1"):
         observer.end_current_episode(success=True, reward=reward)
     assert observer.state is IN
 
@@ -574,10 +578,17 @@ def test_metadata_is_written_as_the_session_goes_on(bare: Any) -> None:
 
 def test_leaving_a_block_stops_the_session_also_with_an_error(bare: Any, read_back: Any) -> None:
     observer, advance = bare()
-    with pytest.raises(ZeroDivisionError), observer:
-        observer.start_recording()
-        advance(2)
-        _ = 1 // 0
+
+    def work() -> None:
+        with observer as entered:
+            assert entered is observer
+            observer.start_recording()
+            advance(2)
+            raise KeyError("in the policy")
+
+    with pytest.raises(KeyError, match="in the policy"):
+        work()
+    assert observer.state is IDLE
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]
     with observer:
         pass

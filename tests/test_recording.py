@@ -1,4 +1,4 @@
-"""What fails in the worker: the episode at hand is failed, what came before it is whole, what comes after is counted."""
+"""What fails in the worker: the episode at hand is failed, those before it are whole, those after it counted."""
 
 from __future__ import annotations
 
@@ -38,12 +38,18 @@ def two_eyed(record: Any, seen: Any, wall: Any) -> Callable[..., lr.RecordSessio
     return make
 
 
-def break_encoder(monkeypatch: pytest.MonkeyPatch, verb: str, attempt: int, frame: int, act: Callable[[], None]) -> None:
+def break_encoder(
+    monkeypatch: pytest.MonkeyPatch, verb: str, attempt: int, frame: int, act: Callable[[], None]
+) -> None:
     """Have ``wall``'s encoder do something else at a frame of an attempt."""
     working = getattr(VideoEncoder, verb)
 
     def broken(encoder: VideoEncoder, *args: Any, **named: Any) -> Any:
-        if "images.wall" in str(encoder.path) and f"attempt-{attempt:06d}" in encoder.path.name and encoder.frames == frame:
+        if (
+            "images.wall" in str(encoder.path)
+            and f"attempt-{attempt:06d}" in encoder.path.name
+            and encoder.frames == frame
+        ):
             act()
         return working(encoder, *args, **named)
 
@@ -116,7 +122,9 @@ def test_what_came_after_the_failed_episode_is_dropped_and_counted(
     env = record(CountEnv(2, mujoco=True), cameras=[wall])
     run(env, episodes=4)
     go_on.set()
-    with pytest.raises(lr.StreamError, match="had enough; 2 episodes with 4 rows that came after it were dropped") as raised:
+    with pytest.raises(
+        lr.StreamError, match="had enough; 2 episodes with 4 rows that came after it were dropped"
+    ) as raised:
         env.close()
     assert isinstance(raised.value.__cause__, lr.StreamError)
     assert [(e.meta["success"], len(e.frames)) for e in read_back(env.session_path)] == [(True, 1), (False, 0)]
@@ -324,19 +332,21 @@ def test_waiting_for_a_worker_that_hangs_is_bounded(
     env.close()
 
 
-def test_an_end_that_cannot_be_queued_closes_the_session(
-    record: Any, wall: Any, hang: threading.Event
-) -> None:
+def test_an_end_that_cannot_be_queued_closes_the_session(record: Any, wall: Any, hang: threading.Event) -> None:
     env = record(CountEnv(None, mujoco=True), cameras=[wall], worker_timeout_s=0.2)
     env.reset()
     env.step(np.zeros(1))
     env.end_episode(success=True)
-    with pytest.raises(lr.WorkerStalledError):
+
+    def go_on() -> None:
         for _ in range(60):
             env.reset()
             for _ in range(4):
                 env.step(np.zeros(1))
             env.end_episode(success=True)
+
+    with pytest.raises(lr.WorkerStalledError):
+        go_on()
     assert not env.is_recording
     with pytest.raises(lr.StateError, match="Idle: the session stopped by itself"):
         env.observer.tick()
@@ -349,7 +359,13 @@ def test_an_end_that_cannot_be_queued_closes_the_session(
 @pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("interrupted", [3, 5, 6, 7])
 def test_an_interrupt_while_work_is_handed_over_costs_no_frame(
-    record: Any, seen: Any, read_back: Any, counts: Any, monkeypatch: pytest.MonkeyPatch, interrupted: int, is_queued: bool
+    record: Any,
+    seen: Any,
+    read_back: Any,
+    counts: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    interrupted: int,
+    is_queued: bool,
 ) -> None:
     """Jobs 1 and up: three frames and an end of episode 0, then the frames of episode 1."""
     working, handed = Worker.put, []
@@ -365,13 +381,16 @@ def test_an_interrupt_while_work_is_handed_over_costs_no_frame(
     env = record(CountEnv([3, 9], render_mode="rgb_array"), cameras=[seen])
     env.reset()
     monkeypatch.setattr(Worker, "put", put)
+
+    def go_on() -> None:
+        for _ in range(3):
+            env.step(np.zeros(1))
+        env.reset()
+        for _ in range(9):
+            env.step(np.zeros(1))
+
     with pytest.raises(KeyboardInterrupt):
-        for _ in range(2):
-            for _ in range(9):
-                *_, terminated, _, _ = env.step(np.zeros(1))
-                if terminated:
-                    env.reset()
-                    break
+        go_on()
     env.close()
     episodes = read_back(env.session_path)
     rows = [2 + is_queued] if interrupted == 3 else [3, interrupted - 5 + is_queued]
@@ -446,12 +465,15 @@ def test_a_recorder_forgotten_in_the_worker_thread_is_closed_by_another(
         last.clear()
         gc.collect()
 
-    with pytest.warns(RuntimeWarning, match=r"close\(\) was not called") as caught:
+    def wait() -> None:
+        before = set(threading.enumerate())
         worker.put(drop)
         worker._thread.join(LATER)
-        for thread in threading.enumerate():
-            if thread not in (threading.main_thread(), worker._thread):
-                thread.join(LATER)
+        for thread in set(threading.enumerate()) - before:
+            thread.join(LATER)
+
+    with pytest.warns(RuntimeWarning, match=r"close\(\) was not called") as caught:
+        wait()
     warned = [str(w.message) for w in caught]
     assert gone() is None
     assert len(warned) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,12 +42,11 @@ def bits(value: Any) -> bytes:
     return str(getattr(value, "dtype", type(value))).encode() + np.asarray(value).tobytes()
 
 
-def watch(env: Any, episodes: int = 2, steps: int = 25, before: Callable[[Any], None] = lambda env: None) -> Trace:
+def watch(env: Any, episodes: int = 2, steps: int = 12) -> Trace:
     """Run an environment and note everything; it is left open."""
     trace, inner = Trace([], [], [], []), env.unwrapped
     state = np.empty(mujoco.mj_stateSize(inner.model, EVERYTHING))
     for episode in range(episodes):
-        before(env)
         trace.returned.append(bits(env.reset(seed=episode if episode != 1 else None)))
         env.action_space.seed(episode)
         for t in range(steps):
@@ -66,6 +65,13 @@ def compare(ours: Trace, theirs: Trace) -> None:
         assert differing == [], f"{name} differ"
 
 
+def cheap(env: Any) -> Any:
+    """Have a model drawn as fast as a CPU can."""
+    quality = env.unwrapped.model.vis.quality
+    quality.shadowsize, quality.offsamples = 0, 0
+    return env
+
+
 def recorded(env: Any, tmp_path: Path, cameras: Any, **settings: Any) -> lr.RecordSession:
     column = lr.Column("height", lambda moment: moment.data.xpos[1, 2])
     return lr.RecordSession(
@@ -78,22 +84,25 @@ def test_a_run_with_the_recorder_is_the_run_without_it(tmp_path: Path, name: str
     env_id, cameras = ENVS[name]
     free = [{**c, "source": lr.FreeCamera()} if c.get("source") == {} else c for c in cameras]
     options = {"render_mode": "rgb_array", **SMALL}
-    plain = gym.make(env_id, **options)
+    plain, inner = cheap(gym.make(env_id, **options)), cheap(gym.make(env_id, **options))
     alone = watch(plain)
-    env = recorded(gym.make(env_id, **options), tmp_path, free, success="terminated")
+    env = recorded(inner, tmp_path, free, success="terminated", render_quality="fastest")
     model = mujoco.MjModel.__copy__(env.unwrapped.model)
     together = watch(env)
     env.observer.stop_recording()
     compare(together, alone)
     after = [e.render().tobytes() for e in (plain, env)]
     assert after[0] == after[1]
-    compare(watch(env, 1), watch(plain, 1))
+    compare(watch(env, 1, 4), watch(plain, 1, 4))
     for field in ("geom_rgba", "cam_pos", "light_pos", "qpos0", "tex_data", "actuator_ctrlrange"):
         assert np.array_equal(getattr(env.unwrapped.model, field), getattr(model, field)), field
-    visual = [(m.vis.global_.offwidth, m.vis.global_.offheight, m.vis.quality.shadowsize) for m in (env.unwrapped.model, model)]
+    visual = [
+        (m.vis.global_.offwidth, m.vis.global_.offheight, m.vis.quality.shadowsize)
+        for m in (env.unwrapped.model, model)
+    ]
     assert visual[0] == visual[1]
     session = check_session(env.session_path)
-    assert sum(e.length for e in session) > 40
+    assert [e.length for e in session] == [12, 12]
     for episode in session:
         assert [len(episode.frames(c)) for c in session.cameras] == [episode.length] * 2
     env.close()
@@ -119,7 +128,9 @@ def test_state_only_recording_changes_nothing_either(tmp_path: Path, settings: d
 def test_an_environment_that_lets_derived_quantities_lag_keeps_them_lagging(tmp_path: Path, wall: Any) -> None:
     """The recorder looks through data of its own: what follows from the user's state is not brought up to date."""
     inner = CountEnv(None, mujoco=True)
-    env = lr.RecordSession(inner, output_dir=tmp_path, cameras=[wall], columns=[lr.Column("z", "xpos:counter", shape=3)])
+    env = lr.RecordSession(
+        inner, output_dir=tmp_path, cameras=[wall], columns=[lr.Column("z", "xpos:counter", shape=3)]
+    )
     env.reset()
     for _ in range(3):
         env.step([0.0])
@@ -171,7 +182,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path, settings: dict[str, A
 def test_another_seed_gives_other_bytes(tmp_path: Path) -> None:
     first, second = (files_of(expert_session(tmp_path / str(k), seeds=[k])) for k in range(2))
     same = {name for name in first if first[name] == second[name]}
-    assert same == {"meta/tasks.parquet"}
+    assert not any(name.startswith(("data/", "videos/", "meta/stats")) for name in same)
 
 
 @pytest.mark.parametrize("seeds", [(None,), (1, None), (None, 1)], ids=repr)
@@ -197,7 +208,10 @@ def test_a_kept_reset_must_be_seeded_too(tmp_path: Path, seed: int | None, holds
 
 def test_a_discarded_attempt_that_might_be_kept_the_next_time_is_not_reproducible(tmp_path: Path) -> None:
     env = lr.RecordSession(
-        CountEnv(2, succeeds=lambda n: n > 0), output_dir=tmp_path, mode="custom", gym_columns=True,
+        CountEnv(2, succeeds=lambda n: n > 0),
+        output_dir=tmp_path,
+        mode="custom",
+        gym_columns=True,
         discard_and_retry_failed=True,
     )
     for seed in (None, 1):

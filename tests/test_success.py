@@ -59,7 +59,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("setting", "env", "success"), CASES)
-def test_the_verdict_is_the_last_steps(record: Any, run: Any, read_back: Any, setting: Any, env: Any, success: bool) -> None:
+def test_the_verdict_is_the_last_steps(
+    record: Any, run: Any, read_back: Any, setting: Any, env: Any, success: bool
+) -> None:
     recorder = record(env, success=setting)
     run(recorder)
     recorder.close()
@@ -67,7 +69,9 @@ def test_the_verdict_is_the_last_steps(record: Any, run: Any, read_back: Any, se
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_what_the_caller_says_goes_before_what_the_environment_says(record: Any, run: Any, read_back: Any, said: bool) -> None:
+def test_what_the_caller_says_goes_before_what_the_environment_says(
+    record: Any, run: Any, read_back: Any, said: bool
+) -> None:
     env = record(Says({"is_success": not said}))
     run(env)
     env.end_episode(success=said)
@@ -123,7 +127,7 @@ def test_no_signal_is_no_success_and_one_warning_that_names_the_setting(
     env = record(CountEnv(2, succeeds=None), success=setting)
     with pytest.warns(UserWarning, match=rf"success='{setting}': .*says nothing.*set success='info:KEY'") as caught:
         run(env, episodes=3)
-        env.close()
+    env.close()
     assert len(caught) == 1
     assert [e.meta["success"] for e in read_back(env.session_path)] == [False] * 3
 
@@ -133,7 +137,7 @@ def test_no_signal_where_failures_are_discarded_is_an_error_at_the_first_end(
 ) -> None:
     env = record(CountEnv(2, succeeds=None), discard_and_retry_failed=True)
     run(env)
-    with pytest.raises(lr.SettingsError, match="success='auto': .*nothing would ever be kept; set success='info:KEY'"):
+    with pytest.raises(lr.SettingsError, match=r"success='auto': .*nothing would ever be kept; set success='info:KEY'"):
         env.reset()
     env.reset()
     env.step(np.zeros(1))
@@ -203,7 +207,7 @@ def test_a_column_of_success_whose_signal_raises_drops_the_half_row(record: Any,
 
 
 def test_a_name_that_cannot_be_imported_is_refused_when_the_recorder_is_made(record: Any) -> None:
-    with pytest.raises(lr.SettingsError, match="success='nowhere:at_all'.*cannot be imported"):
+    with pytest.raises(lr.SettingsError, match=r"success='nowhere:at_all'.*cannot be imported"):
         record(success="nowhere:at_all")
 
 

@@ -115,27 +115,6 @@ def test_the_policys_action_may_be_reused_too(record: Any, read_back: Any) -> No
 # Resets.
 
 
-def test_reset_reset_step_reset_leaves_no_empty_episode(record: Any, read_back: Any) -> None:
-    env = record(CountEnv(None))
-    env.reset()
-    env.reset()
-    steps(env, 1)
-    env.reset()
-    env.close()
-    assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[100]]
-
-
-def test_resets_without_done_end_episodes(record: Any, read_back: Any) -> None:
-    env = record(CountEnv(None))
-    for _ in range(10):
-        env.reset()
-        steps(env, 60)
-    env.close()
-    episodes = read_back(env.session_path)
-    assert [e.rows["obs"].tolist() for e in episodes] == [[100 * n + t for t in range(60)] for n in range(10)]
-    assert [e.meta["success"] for e in episodes] == [True] * 9 + [False]
-
-
 def test_done_freezes_the_rows_until_the_verdict(record: Any, read_back: Any) -> None:
     env = record(CountEnv(2))
     env.reset()
@@ -357,9 +336,7 @@ def test_the_longest_episode_ends_as_failed_and_nothing_is_recorded_until_reset(
 def test_after_so_many_kept_episodes_the_session_closes(
     record: Any, run: Any, read_back: Any, caplog: Any, discards: bool, episodes: list[int]
 ) -> None:
-    env = record(
-        CountEnv(2, succeeds=lambda n: n % 2 == 0), total_episodes=2, discard_and_retry_failed=discards
-    )
+    env = record(CountEnv(2, succeeds=lambda n: n % 2 == 0), total_episodes=2, discard_and_retry_failed=discards)
     with caplog.at_level("WARNING", "lucky_recorder"):
         attempts = 0
         while attempts == 0 or env.is_recording:
@@ -532,7 +509,10 @@ def test_a_slower_camera_takes_every_nth_row(
     [
         ({"data_hz": 40}, r"data_hz='40': does not divide the 50 Hz control rate evenly; nearest that do: 25 or 50 Hz"),
         ({"data_hz": 100}, r"data_hz='100': is above the control rate of 50 Hz"),
-        ({"cameras": [{"name": "a", "source": "render", "frame_rate": 30}]}, r"camera 'a': frame_rate='30'.*25 or 50 Hz"),
+        (
+            {"cameras": [{"name": "a", "source": "render", "frame_rate": 30}]},
+            r"camera 'a': frame_rate='30'.*25 or 50 Hz",
+        ),
         ({"cameras": [{"name": "a", "source": "render", "frame_rate": 60}]}, r"camera 'a': frame_rate='60'.*50 Hz"),
         ({"cameras": [{"name": "a"}]}, r"no MuJoCo model was found; use source='render'"),
         ({"mode": "robot_arm"}, r"mode='robot_arm': needs a MuJoCo model"),
@@ -563,7 +543,7 @@ def test_an_environment_without_a_rate_needs_one(record: Any, run: Any) -> None:
             del self.dt
 
     env = record(Timeless())
-    with pytest.raises(lr.SettingsError, match="data_hz=None: .*give the rate"):
+    with pytest.raises(lr.SettingsError, match=r"data_hz=None: .*give the rate"):
         env.reset()
     env = record(Timeless(), data_hz=12)
     run(env)
@@ -644,7 +624,11 @@ def test_a_recorder_in_every_sub_environment_writes_a_session_of_its_own(
     tmp_path: Path, read_back: Any, counts: Any, seen: Any, how: str
 ) -> None:
     recorder = partial(
-        lr.RecordSession, mode="custom", columns=[{"name": "obs", "source": "gym:obs"}], cameras=[seen], output_dir=tmp_path
+        lr.RecordSession,
+        mode="custom",
+        columns=[{"name": "obs", "source": "gym:obs"}],
+        cameras=[seen],
+        output_dir=tmp_path,
     )
     envs = gym.make_vec(
         "Count-v0",
@@ -670,7 +654,9 @@ def test_a_recorder_in_every_sub_environment_writes_a_session_of_its_own(
 def test_same_step_autoreset_of_a_vector_environment_records_each_episode(tmp_path: Path, read_back: Any) -> None:
     recorder = partial(lr.RecordSession, mode="custom", gym_columns=True, output_dir=tmp_path)
     kwargs = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
-    envs = gym.make_vec("Count-v0", 1, vectorization_mode="sync", wrappers=[recorder], vector_kwargs=kwargs, length=[2, 3])
+    envs = gym.make_vec(
+        "Count-v0", 1, vectorization_mode="sync", wrappers=[recorder], vector_kwargs=kwargs, length=[2, 3]
+    )
     envs.reset(seed=0)
     for t in range(7):
         envs.step(np.full((1, 1), t, np.float32))
@@ -701,8 +687,12 @@ def test_verbs_of_the_observer_may_be_used_behind_the_wrapper(record: Any, read_
 
 def test_it_is_a_wrapper_that_remembers_its_arguments(record: Any, tmp_path: Path) -> None:
     env = lr.RecordSession(
-        gym.make("Count-v0", length=2), output_dir=tmp_path, cameras=[lr.Camera("a", frame_rate="50/3")], mode="custom",
-        columns=[lr.Column("obs", "gym:obs")], episode_trigger=f"{__name__}:every_third",
+        gym.make("Count-v0", length=2),
+        output_dir=tmp_path,
+        cameras=[lr.Camera("a", frame_rate="50/3")],
+        mode="custom",
+        columns=[lr.Column("obs", "gym:obs")],
+        episode_trigger=f"{__name__}:every_third",
     )
     assert isinstance(env, gym.Wrapper)
     assert isinstance(env, RecordConstructorArgs)
@@ -745,7 +735,9 @@ def test_a_constructor_opens_nothing(record: Any, tmp_path: Path, wall: Any) -> 
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
-def test_it_can_be_neither_copied_nor_pickled_and_says_what_to_do(record: Any, run: Any, when: str, duplicate: Any) -> None:
+def test_it_can_be_neither_copied_nor_pickled_and_says_what_to_do(
+    record: Any, run: Any, when: str, duplicate: Any
+) -> None:
     env = record()
     if when != "before":
         run(env)
@@ -825,4 +817,3 @@ def test_a_render_of_another_size_says_which(record: Any, tmp_path: Path) -> Non
     with pytest.raises(lr.StreamError, match=r"gives uint8 \(48, 64, 3\), expected .*; set width=64, height=48"):
         steps(env, 1)
     env.close()
-

@@ -5,8 +5,11 @@ PyOpenGL binds to one platform per process, so which one will work is found out 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lucky_recorder.errors import GLError
@@ -112,9 +115,28 @@ def make_context_of(backend: str) -> Context:
         if not _has_osmesa():
             raise GLError("libOSMesa is not installed")
         from mujoco.osmesa import GLContext
-    context = GLContext(64, 64)
-    context.make_current()
+    with _blaming(_bound_platform(), backend):
+        context = GLContext(64, 64)
+        context.make_current()
     return Context(context, backend, renderer_name())
+
+
+def _bound_platform() -> str:
+    """Return what PyOpenGL is bound to, such as ``glx``; empty if nobody has imported it yet."""
+    platform = getattr(sys.modules.get("OpenGL.platform"), "PLATFORM", None)
+    return "" if platform is None else type(platform).__name__.removesuffix("Platform").lower()
+
+
+@contextlib.contextmanager
+def _blaming(bound: str, backend: str) -> Iterator[None]:
+    """Name the reason where it is that PyOpenGL was imported for another platform; MuJoCo before 4 cannot help that."""
+    try:
+        yield
+    except Exception as error:
+        if bound in ("", backend):
+            raise
+        remedy = f"set PYOPENGL_PLATFORM={backend} before Python starts"
+        raise GLError(f"PyOpenGL was imported earlier and keeps to {bound}; {remedy}") from error
 
 
 def renderer_name() -> str:

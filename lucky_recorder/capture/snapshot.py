@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MOST_SCENES = 16
 _SPARE_GEOMS = 1000
-_GEOMS_OF_A_SLACK_TENDON = 30
 
 
 class Picture(NamedTuple):
@@ -73,7 +72,8 @@ class ScenePool:
         self._free: queue.SimpleQueue[mujoco.MjvScene] = queue.SimpleQueue()
         self._unborn = max(MOST_SCENES, cameras)
         things = model.ngeom + model.nsite + model.nbody + model.njnt + model.nwrap + model.nflex + model.nskin
-        self._geoms = things + _GEOMS_OF_A_SLACK_TENDON * model.ntendon + _SPARE_GEOMS
+        # A slack tendon hangs in as many pieces as a cylinder has sides.
+        self._geoms = things + model.vis.quality.numslices * model.ntendon + _SPARE_GEOMS
 
     def take(self) -> mujoco.MjvScene:
         """Take a free scene.

@@ -14,11 +14,8 @@ from lucky_recorder.capture import names
 from lucky_recorder.capture.channels import Channel, Column, exact
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.simulation import Simulation
-from lucky_recorder.errors import CaptureError, SettingsError
+from lucky_recorder.errors import SettingsError
 from lucky_recorder.schema import Field
-
-SensorView = tuple[str, Any]
-_KINDS = "sensor, qpos, qvel, xpos, xquat, site_xpos, ctrl, gym, info, or 'module:function'"
 
 
 def custom_column(column: asked.Column, simulation: Simulation | None, robots: tuple[str, ...], env: Any) -> Column:
@@ -36,8 +33,6 @@ def custom_column(column: asked.Column, simulation: Simulation | None, robots: t
             return _called(column, _from_gym(column, name, env), "after" if name == "reward" else "before")
         if kind == "info":
             return _called(column, lambda moment: moment.info.get(name), "after", nullable=True)
-        if not validators.is_callable_name(source):
-            raise SettingsError.of(_place(column), source, f"unknown source; known: {_KINDS}")
         source = validators.load_callable(_place(column), source)
     return _per_robot(column, source, robots)
 
@@ -59,10 +54,8 @@ def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nul
 
     def checked(moment: Moment) -> Any:
         value = read(moment)
-        if value is None:
-            if nullable:
-                return None
-            raise CaptureError(f"column {column.name!r}: the source gave None")
+        if value is None and nullable:
+            return None
         return exact(column.name, value, field.shape, column.dtype, column.allow_nan)
 
     channel = Channel(f"own:{column.name}", phase, field.shape, column.dtype, read=checked, nullable=nullable)

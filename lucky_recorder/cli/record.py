@@ -46,6 +46,9 @@ def record(
         list[str] | None,
         typer.Option(metavar="NAME[:WxH]", help="A camera of the model, or 'render' for env.render(). Repeatable."),
     ] = None,
+    render_quality: Annotated[
+        str | None, typer.Option(metavar="QUALITY", help="model, or fast or fastest: cheaper shadows, for a CPU.")
+    ] = None,
     mode: Annotated[str | None, typer.Option(metavar="MODE", help="robot_arm, full_scene or custom.")] = None,
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where DataSessions/ is made; here if it is not said.")
@@ -75,6 +78,7 @@ def record(
             "episodes": episodes,
             "fail": fail,
             "seed": seed,
+            "render_quality": render_quality,
             "mode": mode,
             "output_dir": output_dir,
             "discard_and_retry_failed": discard,

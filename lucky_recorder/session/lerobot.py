@@ -157,14 +157,14 @@ def _off_rate(session: Opened, stream: Stream) -> Iterator[Broken]:
 
 
 def _lost_frames(session: Opened) -> Iterator[tuple[str, str]]:
-    """Look up a frame for every row, as LeRobot does: time is a float32 there."""
+    """Look up a frame for every row, as LeRobot does: all time is float32 there."""
     looked = {(sight.episode.number, sight.stream.key): sight for sight in session.sights if sight.video}
     for file, episodes, table in session.evidence.tables():
         if "timestamp" not in table.column_names or table.schema.field("timestamp").type != pa.float64():
             continue
         for episode in episodes:
             first = episode.first - episodes[0].first
-            times = table["timestamp"][first : first + episode.length].to_numpy().astype(np.float32).astype(np.float64)
+            times = table["timestamp"][first : first + episode.length].to_numpy().astype(np.float32)
             yield from _off_time(file, episode, times, session)
             for stream in session.streams:
                 sight = looked.get((episode.number, stream.key))
@@ -176,7 +176,7 @@ def _off_time(file: str, episode: Listed, times: Any, session: Opened) -> Iterat
     robots = session.declared.robots or 1
     if session.fps is None:
         return
-    due = np.arange(len(times)) // robots / float(session.fps)
+    due = (np.arange(len(times)) // robots / float(session.fps)).astype(np.float32)
     late = np.flatnonzero(~(np.abs(times - due) < TOLERANCE_S))
     if len(late):
         row = int(late[0])
@@ -184,8 +184,8 @@ def _off_time(file: str, episode: Listed, times: Any, session: Opened) -> Iterat
 
 
 def _missed(sight: Sight, video: VideoInfo, times: Any) -> Iterator[tuple[str, str]]:
-    frames = np.rint(times * float(video.fps))
-    distance = np.abs(frames / float(video.fps) - times)
+    frames = np.rint(times.astype(np.float64) * float(video.fps))
+    distance = np.abs((frames / float(video.fps)).astype(np.float32) - times)
     missed = np.flatnonzero(~((frames < video.frames) & (distance < TOLERANCE_S)))
     if len(missed):
         row = int(missed[0])

@@ -22,7 +22,7 @@ FOOTER_KEY = b"lucky_recorder.episodes"
 
 
 def warm_up() -> None:
-    """Make an array now: with its first one pyarrow imports pandas, which takes long and fails while Python shuts down."""
+    """Make an array now: with its first one pyarrow imports pandas: slow, and impossible while Python shuts down."""
     pa.array([0])
 
 

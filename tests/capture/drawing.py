@@ -9,8 +9,8 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from capture.models import WHOLE_STATE, settings
 
+from capture.models import WHOLE_STATE, settings
 from lucky_recorder.capture.snapshot import Picture
 from lucky_recorder.capture.source import Source, open_source
 
@@ -53,9 +53,20 @@ class Film:
         """Draw snapshots, top row first."""
         drawn = []
         for picture in pictures:
-            pixels, bottom_up = self._in_worker(self.source.painter.draw, picture)
-            drawn.append((pixels[::-1] if bottom_up else pixels).copy())
+            try:
+                pixels, bottom_up = self._in_worker(self.source.painter.color, picture)
+                drawn.append((pixels[::-1] if bottom_up else pixels).copy())
+            finally:
+                picture.release()
         return drawn
+
+    def surfaces(self, picture: Picture) -> tuple[Any, Any]:
+        """Draw planar metres, and label ids if there are any, top row first; the picture stays with the caller."""
+        painter = self.source.painter
+        assert painter is not None
+        depth = self._in_worker(painter.depth, picture)[0].copy()
+        labels = self._in_worker(painter.labels, picture)[0][::-1].copy() if picture.labels else None
+        return depth, labels
 
     def frame(self) -> list[Pixels]:
         return self.draw(self.look())

@@ -38,7 +38,9 @@ def settings(mode: str = "robot_arm", **fields: Any) -> RecorderSettings:
     return RecorderSettings(**{"mode": mode, "data_hz": 50, **fields})
 
 
-def source_of(model: mujoco.MjModel, mode: str = "robot_arm", data: mujoco.MjData | None = None, **fields: Any) -> Source:
+def source_of(
+    model: mujoco.MjModel, mode: str = "robot_arm", data: mujoco.MjData | None = None, **fields: Any
+) -> Source:
     return open_source(settings(mode, **fields), model, mujoco.MjData(model) if data is None else data)
 
 
@@ -71,9 +73,14 @@ def contents(struct: Any) -> dict[str, bytes]:
             held[name] = value.tobytes()
         elif isinstance(value, int | float | bytes):
             held[name] = repr(value).encode()
-        elif name in ("vis", "stat", "opt", "warning", "timer", "contact") and not callable(value):
-            held |= {f"{name}.{key}": inner for key, inner in contents(value).items()}
-        elif name in ("global_", "quality", "headlight", "map", "scale", "rgba"):
+        elif (name in ("vis", "stat", "opt", "warning", "timer", "contact") and not callable(value)) or name in (
+            "global_",
+            "quality",
+            "headlight",
+            "map",
+            "scale",
+            "rgba",
+        ):
             held |= {f"{name}.{key}": inner for key, inner in contents(value).items()}
     return held
 

@@ -22,14 +22,18 @@ def test_one_number_may_come_in_any_wrapping(value: Any) -> None:
     assert settled == 1.5
 
 
-@pytest.mark.parametrize(("value", "shape"), [([1, 2], (3,)), (np.zeros((2, 3)), (3, 2)), (np.zeros(0), ()), (1.0, (3,))])
+@pytest.mark.parametrize(
+    ("value", "shape"), [([1, 2], (3,)), (np.zeros((2, 3)), (3, 2)), (np.zeros(0), ()), (1.0, (3,))]
+)
 def test_another_shape_is_refused_naming_the_column_and_both_shapes(value: Any, shape: tuple[int, ...]) -> None:
     given_shape = str(np.shape(value)).replace("(", r"\(").replace(")", r"\)")
     with pytest.raises(CaptureError, match=f"column 'c': the source gave shape {given_shape}, declared is"):
         exact("c", value, shape, "float64", False)
 
 
-@pytest.mark.parametrize("value", ["1.0", None, {"a": 1}, 1j, object(), [[1], [1, 2]], np.array("x"), np.datetime64("2024-01-01")])
+@pytest.mark.parametrize(
+    "value", ["1.0", None, {"a": 1}, 1j, object(), [[1], [1, 2]], np.array("x"), np.datetime64("2024-01-01")]
+)
 def test_what_is_no_number_is_refused_naming_the_column(value: Any) -> None:
     with pytest.raises(CaptureError, match="column 'c': the source gave"):
         exact("c", value, (), "float64", False)

@@ -6,9 +6,9 @@ import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
-from capture.models import arm, features, rows, scene, settings, source_of
 
 import lucky_recorder as lr
+from capture.models import arm, features, rows, scene, settings, source_of
 from lucky_recorder.capture.source import open_source
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.testing import CountEnv
@@ -75,7 +75,10 @@ def test_own_columns_follow_the_modes(mode: str) -> None:
         (arm(""), "no actuator"),
         (arm('<motor site="hand"/>'), "no actuated joint"),
         (
-            arm('<motor tendon="t"/>', extra='<tendon><spatial name="t"><site site="anchor"/><site site="hand"/></spatial></tendon>'),
+            arm(
+                '<motor tendon="t"/>',
+                extra='<tendon><spatial name="t"><site site="anchor"/><site site="hand"/></spatial></tendon>',
+            ),
             "no actuated joint",
         ),
     ],
@@ -93,7 +96,10 @@ def test_robot_arm_whose_actuators_take_no_command_is_refused() -> None:
 
 @pytest.mark.skipif(not hasattr(mujoco.MjModel, "nactuator"), reason="this MuJoCo has one command an actuator")
 def test_actuators_that_take_several_commands_have_a_value_for_each() -> None:
-    model = arm('<motor name="m" joint="pan"/><pid name="p" joint="pan" kp="1" kv="1" input="pos vel"/><motor name="n" joint="pan"/>')
+    model = arm(
+        """<motor name="m" joint="pan"/>
+        <pid name="p" joint="pan" kp="1" kv="1" input="pos vel"/><motor name="n" joint="pan"/>"""
+    )
     data = mujoco.MjData(model)
     assert features(model)["action"].names == ("m", "p_pos", "p_vel", "n")
 
@@ -115,7 +121,9 @@ def test_without_mujoco_a_mode_of_joints_is_refused(mode: str) -> None:
 
 def test_full_scene_without_joints_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"full_scene.*no joint.*custom"):
-        features(mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>"), "full_scene")
+        features(
+            mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>"), "full_scene"
+        )
 
 
 def test_full_scene_without_actuators_has_an_empty_action() -> None:
@@ -197,10 +205,12 @@ def test_gym_columns_take_the_actions_as_they_are_given(
     assert (field.dtype, field.shape) == (dtype, shape)
 
 
-@pytest.mark.parametrize("space", [gym.spaces.Dict({"a": gym.spaces.Discrete(2)}), gym.spaces.Tuple([gym.spaces.Discrete(2)])])
+@pytest.mark.parametrize(
+    "space", [gym.spaces.Dict({"a": gym.spaces.Discrete(2)}), gym.spaces.Tuple([gym.spaces.Discrete(2)])]
+)
 def test_gym_columns_refuse_an_action_that_is_no_array(record: Any, space: gym.Space[Any]) -> None:
     env = record(Odd(space), columns=[], gym_columns=True, data_hz=10, success="terminated")
-    with pytest.raises(SettingsError, match="gym_columns=.*columns of your own"):
+    with pytest.raises(SettingsError, match=r"gym_columns=.*columns of your own"):
         env.reset()
 
 
@@ -262,14 +272,23 @@ def test_transition_columns_are_those_of_the_step(record: Any, read_back: Any, r
     run(env)
     env.close()
     [episode] = read_back(env.session_path)
-    assert list(episode.rows)[7:] == ["action", "observation.state", "gym.action", "next.reward", "next.done", "next.success"]
+    assert list(episode.rows)[7:] == [
+        "action",
+        "observation.state",
+        "gym.action",
+        "next.reward",
+        "next.done",
+        "next.success",
+    ]
     assert episode.rows["next.reward"].tolist() == [0, 1, 2, 3]
     assert episode.rows["next.done"].tolist() == [False, False, False, True]
     assert episode.rows["next.success"].tolist() == [True] * 4
     assert episode.rows["gym.action"].tolist() == [0, 1, 2, 3]
 
 
-def test_a_row_that_stands_for_two_steps_adds_their_rewards_and_joins_their_flags(record: Any, read_back: Any, run: Any) -> None:
+def test_a_row_that_stands_for_two_steps_adds_their_rewards_and_joins_their_flags(
+    record: Any, read_back: Any, run: Any
+) -> None:
     env = record(CountEnv(length=5, mujoco=True), mode="robot_arm", columns=[], gym_columns=True, data_hz=25)
     run(env)
     env.close()

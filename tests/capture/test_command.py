@@ -3,11 +3,11 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from capture.models import arm, rows, scene, source_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lucky_recorder as lr
+from capture.models import arm, rows, scene, source_of
 from lucky_recorder.capture.command import CommandMap
 
 LIMITED_SLIDE = '<joint name="pan" type="slide" range="-0.1 0.2"/>'
@@ -49,14 +49,27 @@ def test_the_ends_of_the_control_range_are_the_ends_of_the_joints_exactly(model:
         arm('<position name="m" joint="pan"/>'),
         arm('<position name="m" joint="pan" ctrlrange="0 255" ctrllimited="false"/>'),
         arm('<position name="m" joint="pan" ctrlrange="0 255"/>', joints='<joint name="pan"/>'),
-        arm('<position name="m" joint="pan" ctrlrange="0 255"/>', joints='<joint name="pan" range="-1 1" limited="false"/>'),
+        arm(
+            '<position name="m" joint="pan" ctrlrange="0 255"/>',
+            joints='<joint name="pan" range="-1 1" limited="false"/>',
+        ),
         arm('<motor name="m" joint="ball" ctrlrange="-1 1"/>', joints='<joint name="ball" type="ball" range="0 1"/>'),
         arm('<motor name="m" tendon="rope" ctrlrange="-1 1"/>', extra=ROPE),
         arm('<motor name="m" site="hand" ctrlrange="-1 1"/>'),
         arm('<motor name="m" cranksite="hand" slidersite="anchor" cranklength="0.2" ctrlrange="-1 1"/>'),
         arm('<adhesion name="m" body="link" ctrlrange="0 1"/>'),
     ],
-    ids=["no control range", "control not limited", "no joint range", "joint not limited", "ball", "tendon", "site", "crank", "body"],
+    ids=[
+        "no control range",
+        "control not limited",
+        "no joint range",
+        "joint not limited",
+        "ball",
+        "tendon",
+        "site",
+        "crank",
+        "body",
+    ],
 )
 def test_every_other_command_is_recorded_raw_and_not_clamped(model: mujoco.MjModel) -> None:
     assert action_of(model, [1000.25]) == [1000.25]
@@ -93,7 +106,9 @@ def ranges(draw: st.DrawFn) -> tuple[float, float]:
 
 
 @given(ranges(), ranges(), st.floats(0, 1))
-def test_commands_to_ctrl_is_the_inverse(control: tuple[float, float], joint: tuple[float, float], share: float) -> None:
+def test_commands_to_ctrl_is_the_inverse(
+    control: tuple[float, float], joint: tuple[float, float], share: float
+) -> None:
     model = arm('<position name="m" joint="pan" ctrlrange="0 1"/>')
     model.actuator_ctrlrange[0], model.jnt_range[0] = control, joint
     command = np.clip(control[0] + share * (control[1] - control[0]), *control)

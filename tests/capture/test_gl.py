@@ -34,7 +34,9 @@ def drawn(environment: dict[str, str | None], before: str = "") -> subprocess.Co
     env = {k: v for k, v in os.environ.items() if k not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     env |= {k: v for k, v in environment.items() if v is not None}
     code = DRAWS.format(tests=str(TESTS), root=str(TESTS.parent), before=before)
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +104,9 @@ def test_egl_is_there() -> None:
         ("glx", None, ("egl",), ["egl"]),
     ],
 )
-def test_which_backend_is_tried(monkeypatch: Any, platform: str | None, chosen: str | None, present: Any, candidates: list[str]) -> None:
+def test_which_backend_is_tried(
+    monkeypatch: Any, platform: str | None, chosen: str | None, present: Any, candidates: list[str]
+) -> None:
     for name, value in (("PYOPENGL_PLATFORM", platform), ("MUJOCO_GL", chosen)):
         monkeypatch.delenv(name, raising=False)
         if value is not None:

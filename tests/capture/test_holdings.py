@@ -8,22 +8,23 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from capture.drawing import Film, Pixels, reference
 
 import lucky_recorder as lr
+from capture.drawing import Film, Pixels, reference
 from lucky_recorder.capture import holdings
 from lucky_recorder.capture.holdings import Holdings
 
 ROOM = """
 <mujoco>
   <visual>
-    <quality shadowsize="256" offsamples="0" numslices="12" numstacks="6"/><map fogstart="1" fogend="6"/><rgba fog="1 0 0 1"/>
+    <quality shadowsize="256" offsamples="0" numslices="12" numstacks="6"/>
+    <map fogstart="1" fogend="6"/><rgba fog="1 0 0 1"/>
   </visual>
   <asset>
     <texture name="sky" type="skybox" builtin="gradient" rgb1="0.3 0.5 0.7" rgb2="0 0 0" width="16" height="96"/>
     <texture name="checks" type="2d" builtin="checker" rgb1="0.1 0.2 0.3" rgb2="0.9 0.8 0.7" width="32" height="32"/>
     <texture name="fade" type="2d" builtin="gradient" rgb1="0.9 0.2 0.3" rgb2="0.1 0.8 0.7" width="32" height="32"/>
-    <texture name="cross" type="cube" builtin="flat" rgb1="0.1 0.9 0.3" mark="cross" markrgb="1 1 1" width="16" height="96"/>
+    <texture name="cross" type="cube" builtin="flat" rgb1="0.1 0.9 0.3" mark="cross" width="16" height="96"/>
     <material name="floor" texture="checks" texrepeat="4 4" reflectance="0.3"/>
     <material name="cube" texture="cross"/>
     <material name="tiles" texture="checks" texuniform="true" texrepeat="3 3"/>
@@ -31,7 +32,8 @@ ROOM = """
     <mesh name="wedge" vertex="0 0 0 .3 0 0 0 .3 0 0 0 .3" texcoord="0 0 1 0 0 1 1 1"/>
     <mesh name="spike" vertex="0 0 0 .1 0 0 0 .1 0 0 0 .4"/>
     <hfield name="hills" nrow="4" ncol="4" size=".4 .4 .2 .05" elevation="0 1 0 1  1 0 1 0  0 1 0 1  1 0 1 0"/>
-    <skin name="coat" vertex="0 0 0 .3 0 0 0 .3 0 0 0 .3" face="0 1 2 0 2 3 0 3 1 1 3 2" material="faded" texcoord="0 0 1 0 0 1 1 1">
+    <skin name="coat" vertex="0 0 0 .3 0 0 0 .3 0 0 0 .3" face="0 1 2 0 2 3 0 3 1 1 3 2" material="faded"
+      texcoord="0 0 1 0 0 1 1 1">
       <bone body="toy" bindpos="0 0 .5" bindquat="1 0 0 0" vertid="0 1 2 3" vertweight="1 1 1 1"/>
     </skin>
   </asset>
@@ -117,7 +119,6 @@ UNSEEN: dict[str, Callable[[Any], None]] = {
 }
 
 
-
 @pytest.fixture(scope="module")
 def room() -> Iterator[tuple[mujoco.MjModel, mujoco.MjData, Film, Pixels]]:
     """A model, its data, the film of it, and what it looks like. Whoever changes the model changes it back."""
@@ -132,7 +133,12 @@ def unchanged(room: Any) -> Iterator[Any]:
     """The room, and its model put back afterwards."""
     model, _, film, before = room
     arrays = {n: getattr(model, n).copy() for n in dir(model) if _is_array(model, n)}
-    scalars = [(o, n, getattr(o, n)) for o in (model.vis.map, model.vis.quality, model.stat) for n in dir(o) if _is_number(o, n)]
+    scalars = [
+        (o, n, getattr(o, n))
+        for o in (model.vis.map, model.vis.quality, model.stat)
+        for n in dir(o)
+        if _is_number(o, n)
+    ]
     colours = {n: getattr(model.vis.rgba, n).copy() for n in ("fog", "haze")}
     headlight = model.vis.headlight.ambient.copy()
     yield room
@@ -256,7 +262,9 @@ def test_applying_a_change_makes_the_copy_what_the_model_is() -> None:
 
 
 def test_a_model_without_any_of_it_never_changes() -> None:
-    model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><body><joint/><geom size='0.1'/></body></worldbody></mujoco>")
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><joint/><geom size='0.1'/></body></worldbody></mujoco>"
+    )
     held = Holdings(model)
     model.geom_rgba[:] = 0.5
     assert held.change() is None

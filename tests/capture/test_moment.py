@@ -13,14 +13,22 @@ from lucky_recorder.testing import CountEnv
 def test_a_moment_begins_with_nothing_known() -> None:
     moment = Moment()
     assert (moment.model, moment.data, moment.env, moment.obs, moment.action) == (None,) * 5
-    assert (moment.reward, moment.terminated, moment.done, moment.success, moment.info) == (0.0, False, False, False, {})
+    assert (moment.reward, moment.terminated, moment.done, moment.success, moment.info) == (
+        0.0,
+        False,
+        False,
+        False,
+        {},
+    )
 
 
 def test_a_callable_sees_the_state_the_observation_and_the_action_of_its_own_tick(record: Any, read_back: Any) -> None:
     seen: list[tuple[Any, ...]] = []
 
     def look(moment: Moment) -> float:
-        seen.append((float(moment.data.qpos[0]), float(moment.obs[0]), float(moment.action[0]), moment.env, moment.robot))
+        seen.append(
+            (float(moment.data.qpos[0]), float(moment.obs[0]), float(moment.action[0]), moment.env, moment.robot)
+        )
         return float(moment.data.time)
 
     env = CountEnv(length=3, mujoco=True)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import mujoco
 import pytest
-from capture.models import arm, scene
 
+from capture.models import arm, scene
 from lucky_recorder.capture import names
 from lucky_recorder.errors import SettingsError
 
@@ -15,9 +15,17 @@ def joints_of(model: mujoco.MjModel, actuator: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     ("actuator", "joints"),
-    [("lift", ("carriage",)), ("spin", ("wheel",)), ("curl", ("knuckle", "fingertip")), ("hover", ()), ("twist", ("swivel",))],
+    [
+        ("lift", ("carriage",)),
+        ("spin", ("wheel",)),
+        ("curl", ("knuckle", "fingertip")),
+        ("hover", ()),
+        ("twist", ("swivel",)),
+    ],
 )
-def test_driven_joints_are_those_of_joint_transmissions_and_fixed_tendons(actuator: str, joints: tuple[str, ...]) -> None:
+def test_driven_joints_are_those_of_joint_transmissions_and_fixed_tendons(
+    actuator: str, joints: tuple[str, ...]
+) -> None:
     assert joints_of(scene("joint_zoo"), actuator) == joints
 
 
@@ -117,7 +125,9 @@ def test_within() -> None:
     assert not names.is_within(model, 0, left)
 
 
-takes_several = pytest.mark.skipif(not hasattr(mujoco.MjModel, "nactuator"), reason="this MuJoCo has one command an actuator")
+takes_several = pytest.mark.skipif(
+    not hasattr(mujoco.MjModel, "nactuator"), reason="this MuJoCo has one command an actuator"
+)
 
 
 @takes_several
@@ -126,7 +136,10 @@ takes_several = pytest.mark.skipif(not hasattr(mujoco.MjModel, "nactuator"), rea
     [
         ('<pid name="a" joint="pan" kp="1" kv="1" input="pos vel"/>', ("_pos", "_vel")),
         ('<pid name="a" joint="pan" kp="1" kv="1" input="pos ff"/>', ("_pos", "_ff")),
-        ('<dcmotor name="a" joint="pan" motorconst="1" resistance="1" controller="1 0 1" input="vel voltage"/>', ("_vel", "_voltage")),
+        (
+            '<dcmotor name="a" joint="pan" motorconst="1" resistance="1" controller="1 0 1" input="vel voltage"/>',
+            ("_vel", "_voltage"),
+        ),
         ('<orientation name="a" joint="ball" kp="1" kv="1" input="quat"/>', ("_qw", "_qx", "_qy", "_qz")),
         ('<orientation name="a" joint="ball" kp="1" kv="1" input="expmap"/>', ("_x", "_y", "_z")),
         ('<dcmotor name="a" joint="pan" motorconst="1" resistance="1" input="none"/>', ()),

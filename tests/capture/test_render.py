@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import copy
+from fractions import Fraction
 from typing import Any
 
 import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
-from capture.drawing import Film, reference
-from capture.models import contents, scene
 
 import lucky_recorder as lr
+from capture.drawing import Film, reference
+from capture.models import contents, scene
 from lucky_recorder.capture import gl
 from lucky_recorder.capture.render import Painter
 from lucky_recorder.capture.snapshot import Picture, ScenePool
+from lucky_recorder.schema import Stream
 from lucky_recorder.testing import CountEnv
 
 
@@ -34,7 +36,9 @@ def moving() -> tuple[mujoco.MjModel, mujoco.MjData]:
 
 
 @pytest.mark.parametrize("offscreen", [(128, 128), (2, 2), (640, 480)])
-def test_pixels_are_mujocos_own_in_every_size_whatever_the_models_buffer(moving: Any, offscreen: tuple[int, int]) -> None:
+def test_pixels_are_mujocos_own_in_every_size_whatever_the_models_buffer(
+    moving: Any, offscreen: tuple[int, int]
+) -> None:
     model, data = moving
     model.vis.global_.offwidth, model.vis.global_.offheight = offscreen
     cameras = [at(size, f"c{i}", source="overview") for i, size in enumerate(SIZES)]
@@ -122,7 +126,9 @@ def test_what_draws_is_known_once_opened(moving: Any) -> None:
     painter = film.source.painter
     assert painter is not None
     assert painter.renderer
-    assert painter.is_software == any(word in painter.renderer.lower() for word in ("llvmpipe", "softpipe", "swrast", "software"))
+    assert painter.is_software == any(
+        word in painter.renderer.lower() for word in ("llvmpipe", "softpipe", "swrast", "software")
+    )
     film.close()
     assert painter.renderer == ""
     assert not painter.is_software
@@ -142,15 +148,11 @@ def test_a_scene_is_given_back_even_if_it_cannot_be_drawn(moving: Any, monkeypat
 
 
 def test_pixels_that_are_there_already_pass_through() -> None:
-    painter = Painter(CountFilm.streams, "model")
+    stream = Stream("observation.images.seen", "seen", "color", 64, 48, Fraction(50))
     pixels = np.arange(64 * 48 * 3, dtype=np.uint8).reshape(48, 64, 3)
-    drawn, bottom_up = painter.draw(Picture(0, pixels=pixels))
+    drawn, bottom_up = Painter([stream], "model").draw(Picture(0, pixels=pixels))
     assert drawn is pixels
     assert not bottom_up
-
-
-class CountFilm:
-    streams = (lr.capture.source.Stream("observation.images.seen", "seen", "color", 64, 48, 50),)  # type: ignore[attr-defined]
 
 
 # Beside an environment that renders itself.
@@ -170,9 +172,7 @@ def rendered_run(record: Any = None, **settings: Any) -> list[np.ndarray]:
     frames.append(recorder.render())
     if record is not None:
         recorder.observer.stop_recording()
-        frames.append(env.render())
-    else:
-        frames.append(env.render())
+    frames.append(env.render())
     env.reset(seed=5)
     frames.append(env.render())
     recorder.close()
@@ -204,7 +204,12 @@ def test_our_picture_is_the_one_that_the_environment_renders_of_the_same_state(r
 
 
 def test_frame_i_is_the_picture_of_row_i(record: Any, read_back: Any, counts: Any, run: Any) -> None:
-    recorder = record(CountEnv(length=7, mujoco=True), mode="robot_arm", cameras=[at((64, 48), "wall")], columns=[lr.Column("obs", "gym:obs")])
+    recorder = record(
+        CountEnv(length=7, mujoco=True),
+        mode="robot_arm",
+        cameras=[at((64, 48), "wall")],
+        columns=[lr.Column("obs", "gym:obs")],
+    )
     run(recorder, episodes=2)
     recorder.close()
     first, second = read_back(recorder.session_path)

@@ -1,4 +1,4 @@
-"""Fakes have the shapes of the libraries they stand for: where those keep their simulation, and how they say their rate."""
+"""Fakes have the shapes of the libraries they stand for: where those keep their simulation, how they say their rate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wrapped:
 
 
 class DmPhysics:
-    """dm_control: wrapped model and data, with the real ones under ``ptr``; the physics is handed out as a weak proxy."""
+    """dm_control: wrapped model and data, the real ones under ``ptr``; its physics is handed out as a weak proxy."""
 
     def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = Wrapped(ptr=model), Wrapped(ptr=data, model=Wrapped(ptr=model))
@@ -102,7 +102,9 @@ def test_behind_a_gymnasium_wrapper_too(pair: tuple[Any, Any]) -> None:
 
 def test_the_outermost_pair_counts(pair: tuple[Any, Any]) -> None:
     inner = mujoco.MjModel.from_xml_string(XML)
-    env = SimpleNamespace(env=SimpleNamespace(model=pair[0], data=pair[1], env=SimpleNamespace(model=inner, data=mujoco.MjData(inner))))
+    env = SimpleNamespace(
+        env=SimpleNamespace(model=pair[0], data=pair[1], env=SimpleNamespace(model=inner, data=mujoco.MjData(inner)))
+    )
     assert resolve.find_simulation(env) == pair
 
 
@@ -189,7 +191,10 @@ def test_the_control_rate_as_an_environment_says_it(env: Any, rate: Fraction | i
     assert resolve.control_rate(env) == rate
 
 
-@pytest.mark.parametrize(("fake", "rate"), [(dm_control, Fraction(100, 3)), (robosuite, 20), (metaworld, 80), (gym_hil, 10), (aloha, Fraction(100, 3))])
+@pytest.mark.parametrize(
+    ("fake", "rate"),
+    [(dm_control, Fraction(100, 3)), (robosuite, 20), (metaworld, 80), (gym_hil, 10), (aloha, Fraction(100, 3))],
+)
 def test_the_control_rate_of_each_library(fake: Any, rate: Fraction | int, pair: tuple[Any, Any]) -> None:
     assert resolve.control_rate(fake(*pair)) == rate
 
@@ -204,7 +209,9 @@ def test_a_step_that_is_no_time_is_an_error_that_names_data_hz() -> None:
         resolve.control_rate(SimpleNamespace(dt=float("inf")))
 
 
-@pytest.mark.parametrize(("id_", "rate"), [("Humanoid-v5", Fraction(200, 3)), ("HalfCheetah-v5", 20), ("LuckyRecorder/PickCube-v0", 50)])
+@pytest.mark.parametrize(
+    ("id_", "rate"), [("Humanoid-v5", Fraction(200, 3)), ("HalfCheetah-v5", 20), ("LuckyRecorder/PickCube-v0", 50)]
+)
 def test_gymnasiums_own_environments(id_: str, rate: Fraction | int) -> None:
     env = gym.make(id_)
     found = resolve.find_simulation(env)
@@ -216,7 +223,13 @@ def test_gymnasiums_own_environments(id_: str, rate: Fraction | int) -> None:
 
 @pytest.mark.parametrize(
     ("metadata", "rate"),
-    [({"render_fps": 30}, 30), ({"render_fps": 29.97}, Fraction(2997, 100)), ({}, None), (None, None), ({"render_fps": None}, None)],
+    [
+        ({"render_fps": 30}, 30),
+        ({"render_fps": 29.97}, Fraction(2997, 100)),
+        ({}, None),
+        (None, None),
+        ({"render_fps": None}, None),
+    ],
 )
 def test_the_frame_rate_of_an_environment_without_a_clock(metadata: Any, rate: Any) -> None:
     assert resolve.frame_rate(SimpleNamespace(metadata=metadata)) == rate

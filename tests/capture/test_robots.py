@@ -7,8 +7,8 @@ import warnings
 import mujoco
 import numpy as np
 import pytest
-from capture.models import arm, features, rows, scene, source_of
 
+from capture.models import arm, features, rows, scene, source_of
 from lucky_recorder.capture import names
 from lucky_recorder.capture.robots import entity_id, find_robots, model_name
 from lucky_recorder.errors import SettingsError
@@ -43,7 +43,8 @@ def test_a_whole_model_is_one_robot_called_as_the_model_is() -> None:
 def test_each_joint_is_named_by_the_lowest_actuator_that_drives_it_and_stands_in_the_models_order() -> None:
     tendon = '<tendon><fixed name="t"><joint joint="b" coef="1"/><joint joint="a" coef="1"/></fixed></tendon>'
     model = arm(
-        '<motor name="m2" joint="b"/><motor name="mt" tendon="t"/><motor name="m1" joint="a"/><motor name="m3" joint="b"/>',
+        """<motor name="m2" joint="b"/><motor name="mt" tendon="t"/>
+        <motor name="m1" joint="a"/><motor name="m3" joint="b"/>""",
         joints='<joint name="a" axis="1 0 0"/><joint name="idle" axis="0 1 0"/><joint name="b"/>',
         extra=tendon,
     )
@@ -90,8 +91,9 @@ def test_names_cover_every_robot_in_turn() -> None:
 
 
 def test_an_entity_id_is_the_same_in_every_process_and_fits_a_signed_64_bit_integer() -> None:
-    here = [entity_id(name) for name in ("left_base", "right_base", "", "机器人")]
-    code = "from lucky_recorder.capture.robots import entity_id; print([entity_id(n) for n in ('left_base','right_base','','机器人')])"
+    robots = ("left_base", "right_base", "", "机器人")
+    here = [entity_id(name) for name in robots]
+    code = f"from lucky_recorder.capture.robots import entity_id; print([entity_id(n) for n in {robots}])"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert there.strip() == str(here)
     assert here[0] == entity_id("left_base") == 5694537933012128263
@@ -102,7 +104,7 @@ def test_an_entity_id_is_the_same_in_every_process_and_fits_a_signed_64_bit_inte
 
 def test_robots_that_differ_in_actuators_are_refused_naming_both() -> None:
     model = two_robots(hinge("l"), hinge("r"), actuators=f'{BOTH}<motor name="r2" site="right"/>')
-    with pytest.raises(SettingsError, match="'left' has 1 actuators.*'right' has 2"):
+    with pytest.raises(SettingsError, match=r"'left' has 1 actuators.*'right' has 2"):
         find_robots(model, ["left", "right"])
 
 

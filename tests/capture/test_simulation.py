@@ -1,18 +1,29 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import mujoco
 import numpy as np
 import pytest
-from capture.models import contents, forward, scene, state
 
+from capture.models import contents, forward, scene, state
 from lucky_recorder.capture import simulation
 from lucky_recorder.capture.simulation import Simulation, Sync
 
 ZOO = "joint_zoo"
 # What a picture and the columns of poses need of a state.
-PLACES = ("xpos", "xquat", "xmat", "xipos", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light_xdir")
+PLACES = (
+    "xpos",
+    "xquat",
+    "xmat",
+    "xipos",
+    "geom_xpos",
+    "geom_xmat",
+    "site_xpos",
+    "site_xmat",
+    "cam_xpos",
+    "cam_xmat",
+    "light_xpos",
+    "light_xdir",
+)
 EVERYTHING = """
 <mujoco model="everything">
   <option timestep="0.002"/>
@@ -20,9 +31,11 @@ EVERYTHING = """
     <geom type="plane" size="2 2 0.1"/>
     <body mocap="true" name="target" pos="0 0 1"><geom size="0.02" contype="0" conaffinity="0"/></body>
     <body name="ball" pos="0 0 0.3"><freejoint/><geom name="ball" size="0.05"/><site name="ball"/></body>
-    <body name="arm" pos="0.3 0 0.4"><joint name="arm" axis="0 1 0" damping="0.1"/><geom type="capsule" fromto="0 0 0 0.2 0 0" size="0.02"/>
+    <body name="arm" pos="0.3 0 0.4"><joint name="arm" axis="0 1 0" damping="0.1"/>
+      <geom type="capsule" fromto="0 0 0 0.2 0 0" size="0.02"/>
       <site name="hand" pos="0.2 0 0"/><camera name="eye" pos="0 0 0.1"/></body>
-    <flexcomp type="grid" count="3 3 1" spacing="0.1 0.1 0.1" pos="-0.4 0 0.4" name="cloth" dim="2" radius="0.01" mass="0.1">
+    <flexcomp name="cloth" type="grid" count="3 3 1" spacing="0.1 0.1 0.1" pos="-0.4 0 0.4" dim="2" radius="0.01"
+      mass="0.1">
       <edge equality="true"/></flexcomp>
     <site name="wall" pos="0.3 0 0.8"/>
   </worldbody>
@@ -119,9 +132,8 @@ def test_the_state_is_taken_over_whole(model: mujoco.MjModel) -> None:
 
 
 @pytest.fixture
-def _older_mujoco(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _older_mujoco(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(mujoco, "mj_copyState", raising=False)
-    yield
 
 
 @pytest.mark.usefixtures("_older_mujoco")

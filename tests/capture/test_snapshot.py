@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
-from capture.drawing import HEIGHT, WIDTH, Film, free_camera, reference
-from capture.models import contents, scene, source_of
 
 import lucky_recorder as lr
+from capture.drawing import HEIGHT, WIDTH, Film, free_camera, reference
+from capture.models import contents, scene, source_of
 from lucky_recorder.capture import snapshot
 from lucky_recorder.capture.snapshot import MOST_SCENES, Picture, ScenePool, rendered
 from lucky_recorder.errors import SettingsError, StreamError, WorkerStalledError
@@ -25,7 +26,9 @@ PLANE = """
     <light pos="0 -1 3"/>
     <geom type="plane" size="0 0 0.1" material="floor"/>
     <camera name="far" pos="9 -7 2" xyaxes="1 0 0 0 0.4 0.9"/>
-    <body name="rider" pos="0 0 0.5"><freejoint/><geom size="0.1"/><camera name="near" pos="0 -1 0.4" xyaxes="1 0 0 0 0.4 0.9"/></body>
+    <body name="rider" pos="0 0 0.5">
+      <freejoint/><geom size="0.1"/><camera name="near" pos="0 -1 0.4" xyaxes="1 0 0 0 0.4 0.9"/>
+    </body>
   </worldbody>
 </mujoco>
 """
@@ -54,7 +57,7 @@ def test_a_snapshot_shows_the_state_it_was_taken_in_whatever_happens_before_it_i
         for expected, pictures in zip(known, taken, strict=True):
             [pixels] = film.draw(pictures)
             np.testing.assert_array_equal(pixels, expected)
-        assert any((a != b).any() for a, b in zip(known, known[1:], strict=False))
+        assert any((a != b).any() for a, b in itertools.pairwise(known))
 
 
 def test_a_snapshot_does_not_lag_behind_qpos() -> None:
@@ -116,16 +119,22 @@ def test_a_camera_that_is_not_there_is_refused_naming_those_that_are(source: Any
 
 
 def test_a_free_camera_needs_no_camera_in_the_model() -> None:
-    model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><body><joint/><geom size='0.1'/></body></worldbody></mujoco>")
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><joint/><geom size='0.1'/></body></worldbody></mujoco>"
+    )
     data = mujoco.MjData(model)
     with Film(model, data, [camera("free", source=lr.FreeCamera())]) as film:
-        np.testing.assert_array_equal(film.frame()[0], reference(model, data, free_camera(model, azimuth=90.0, elevation=-45.0)))
+        np.testing.assert_array_equal(
+            film.frame()[0], reference(model, data, free_camera(model, azimuth=90.0, elevation=-45.0))
+        )
 
 
 def test_taking_snapshots_touches_nothing_of_the_users() -> None:
     model, data = moving()
     before = contents(model), contents(data)
-    with Film(model, data, [camera(), camera("free", source=lr.FreeCamera(), width=80)], render_quality="fastest") as film:
+    with Film(
+        model, data, [camera(), camera("free", source=lr.FreeCamera(), width=80)], render_quality="fastest"
+    ) as film:
         film.begin()
         film.frame()
         film.frame()
@@ -134,7 +143,11 @@ def test_taking_snapshots_touches_nothing_of_the_users() -> None:
 
 def test_only_cameras_that_are_due_look() -> None:
     model, data = moving()
-    cameras = [camera("all", source="overview"), camera("half", source="overview", frame_rate=25), camera("tenth", source="overview", frame_rate=5)]
+    cameras = [
+        camera("all", source="overview"),
+        camera("half", source="overview", frame_rate=25),
+        camera("tenth", source="overview", frame_rate=5),
+    ]
     source = source_of(model, "full_scene", data, cameras=cameras)
     assert source.sync is not None
     assert source.snapshot is not None
@@ -168,20 +181,27 @@ def test_taking_a_scene_waits_until_one_is_given_back() -> None:
 
 def test_as_many_cameras_as_there_are_can_look_at_one_tick() -> None:
     pool = ScenePool(scene("joint_zoo"), 20, timeout_s=0.01)
-    assert len({id(pool.take()) for _ in range(20)}) == 20
+    taken = [pool.take() for _ in range(20)]
+    assert len({id(s) for s in taken}) == 20
 
 
-def crowded(count: int = 70) -> mujoco.MjModel:
+def crowded(count: int = 40) -> mujoco.MjModel:
     """Slack ropes, each drawn as many geoms, more of them than a model's own geoms foretell."""
     ropes = "".join(
-        f"""<spatial name="r{i}" limited="true" range="0 {1 + i / 100}" width="0.003"><site site="a{i}"/><site site="b{i}"/></spatial>"""
+        f"""<spatial name="r{i}" limited="true" range="0 {1 + i / 100}" width="0.003">
+        <site site="a{i}"/><site site="b{i}"/></spatial>"""
         for i in range(count)
     )
-    sites = "".join(f'<site name="a{i}" pos="{i / 50 - 0.7} 0 1"/><site name="b{i}" pos="{i / 50 - 0.5} 0.2 1"/>' for i in range(count))
+    sites = "".join(
+        f'<site name="a{i}" pos="{i / 50 - 0.7} 0 1"/><site name="b{i}" pos="{i / 50 - 0.5} 0.2 1"/>'
+        for i in range(count)
+    )
     return mujoco.MjModel.from_xml_string(
-        f"""<mujoco><visual><quality shadowsize="256" offsamples="0"/></visual><worldbody><light pos="0 -1 3"/>
+        f"""<mujoco><visual><quality shadowsize="0" offsamples="0" numslices="30" numstacks="2"/></visual>
+        <worldbody><light pos="0 -1 3"/>
         <body><joint/><geom size="0.05"/></body>
-        <camera name="overview" pos="0 -2 1" xyaxes="1 0 0 0 0.4 0.9"/>{sites}</worldbody><tendon>{ropes}</tendon></mujoco>"""
+        <camera name="overview" pos="0 -2 1" xyaxes="1 0 0 0 0.4 0.9"/>{sites}</worldbody>
+        <tendon>{ropes}</tendon></mujoco>"""
     )
 
 
@@ -190,21 +210,21 @@ def test_slack_ropes_are_foreseen(capfd: pytest.CaptureFixture[str]) -> None:
     data = mujoco.MjData(model)
     with Film(model, data, [camera()]) as film:
         [picture] = film.look()
-        assert picture.scene.ngeom > model.ngeom + 1000
+        assert picture.scene.ngeom > 1000
         np.testing.assert_array_equal(film.draw([picture])[0], reference(model, data, "overview"))
     assert "maxgeom" not in capfd.readouterr().err
 
 
 def test_a_scene_that_is_too_small_is_replaced_by_a_larger_one(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)  # where MuJoCo logs that the first was too small
-    monkeypatch.setattr(snapshot, "_SPARE_GEOMS", -2000)
+    monkeypatch.setattr(snapshot, "_SPARE_GEOMS", -1200)
     model = crowded()
     data = mujoco.MjData(model)
     known = reference(model, data, "overview")
     with Film(model, data, [camera(), camera("again", source="overview")]) as film:
-        for _ in range(3):
+        for _ in range(2):
             pictures = film.look()
-            assert all(2000 < p.scene.ngeom < p.scene.maxgeom < 5000 for p in pictures)
+            assert all(1000 < p.scene.ngeom < p.scene.maxgeom < 5000 for p in pictures)
             for pixels in film.draw(pictures):
                 np.testing.assert_array_equal(pixels, known)
 
@@ -233,7 +253,10 @@ def test_a_rendered_picture_is_copied() -> None:
 @pytest.mark.parametrize(
     ("picture", "why"),
     [
-        (np.zeros((32, 40, 3), np.uint8), r"uint8 \(32, 40, 3\), expected uint8 \(48, 64, 3\); set width=40, height=32"),
+        (
+            np.zeros((32, 40, 3), np.uint8),
+            r"uint8 \(32, 40, 3\), expected uint8 \(48, 64, 3\); set width=40, height=32",
+        ),
         (np.zeros((HEIGHT, WIDTH, 4), np.uint8), r"\(48, 64, 4\)"),
         (np.zeros((HEIGHT, WIDTH), np.uint8), r"gives uint8 \(48, 64\)"),
         (np.zeros((HEIGHT, WIDTH, 3)), "gives float64"),
@@ -250,7 +273,9 @@ def test_a_render_that_raises_names_the_camera_and_the_error() -> None:
     def broken() -> None:
         raise ZeroDivisionError("no GPU today")
 
-    with pytest.raises(StreamError, match=r"camera 'seen': env.render\(\) failed: ZeroDivisionError: no GPU today") as caught:
+    with pytest.raises(
+        StreamError, match=r"camera 'seen': env.render\(\) failed: ZeroDivisionError: no GPU today"
+    ) as caught:
         film_of(broken)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

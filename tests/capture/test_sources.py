@@ -7,9 +7,9 @@ import mujoco
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from capture.models import arm, features, forward, rows, scene, source_of, state
 
 import lucky_recorder as lr
+from capture.models import arm, features, forward, rows, scene, source_of, state
 from lucky_recorder.capture.sources import space_layout
 from lucky_recorder.envs import scene_path
 from lucky_recorder.errors import CaptureError, SettingsError
@@ -45,7 +45,9 @@ def expected(source: str, data: mujoco.MjData, ctrl: np.ndarray) -> Any:
     return ctrl[[data.actuator(name).id]]
 
 
-def recorded_while_moving(sources: list[str], robots: Any = None) -> tuple[dict[str, np.ndarray], list[np.ndarray], list[np.ndarray]]:
+def recorded_while_moving(
+    sources: list[str], robots: Any = None
+) -> tuple[dict[str, np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Record a moving scene; returns the columns, and the states and commands of the ticks."""
     model = scene("joint_zoo")
     data = mujoco.MjData(model)
@@ -109,7 +111,9 @@ def test_ctrl_is_the_command_during_the_step_and_raw() -> None:
 def test_a_source_is_the_same_for_every_robot(source: str) -> None:
     model = scene("twin_arms")
     spec = mujoco.MjSpec.from_file(str(scene_path("twin_arms")))
-    spec.add_sensor(name="tip", type=mujoco.mjtSensor.mjSENS_FRAMEPOS, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="left_grasp")
+    spec.add_sensor(
+        name="tip", type=mujoco.mjtSensor.mjSENS_FRAMEPOS, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="left_grasp"
+    )
     model = spec.compile()
     data = mujoco.MjData(model)
     data.qpos[:6], data.ctrl[:] = 0.3, np.arange(12)
@@ -162,7 +166,9 @@ def test_float32_is_the_rounded_value() -> None:
     model = scene("joint_zoo")
     data = mujoco.MjData(model)
     data.joint("wheel").qpos[0] = 0.1
-    [value] = rows(source_of(model, "custom", data, columns=[lr.Column("c", "qpos:wheel", dtype="float32")]), 1, lambda s: None)["c"]
+    [value] = rows(
+        source_of(model, "custom", data, columns=[lr.Column("c", "qpos:wheel", dtype="float32")]), 1, lambda s: None
+    )["c"]
     assert value.dtype == np.float32
     assert value == np.float32(0.1)
 
@@ -252,7 +258,7 @@ def test_a_callable_by_its_name_or_itself() -> None:
 
 
 def test_a_callable_that_cannot_be_imported_is_refused() -> None:
-    with pytest.raises(SettingsError, match="column 'c': source='no.such:thing'.*cannot be imported"):
+    with pytest.raises(SettingsError, match=r"column 'c': source='no\.such:thing'.*cannot be imported"):
         features(scene("joint_zoo"), "custom", columns=[lr.Column("c", "no.such:thing")])
 
 
@@ -280,7 +286,9 @@ def test_a_callable_is_asked_once_per_robot() -> None:
         return float(moment.data.joint(moment.robot.replace("base", "shoulder_pan")).qpos[0])
 
     columns = [lr.Column("pan", pan), lr.Column("hand", lambda m: m.data.body(m.robot).xpos, shape=(3,))]
-    derived = rows(source_of(model, data=data, robots=("left_base", "right_base"), columns=columns), 2, lambda step: None)
+    derived = rows(
+        source_of(model, data=data, robots=("left_base", "right_base"), columns=columns), 2, lambda step: None
+    )
     assert derived["pan"].tolist() == [0.25, 0.5] * 2
     np.testing.assert_allclose(derived["hand"][:2, 1], [0.17, -0.17])
 
@@ -322,9 +330,13 @@ def test_an_error_of_a_callable_reaches_the_caller_and_fails_the_episode(record:
     assert len(episode.rows["c"]) == 2
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"]
+)
 @pytest.mark.parametrize("shape", [(), (2,), (2, 2)])
-def test_every_dtype_and_shape_comes_back_from_the_file(record: Any, read_back: Any, run: Any, dtype: str, shape: tuple[int, ...]) -> None:
+def test_every_dtype_and_shape_comes_back_from_the_file(
+    record: Any, read_back: Any, run: Any, dtype: str, shape: tuple[int, ...]
+) -> None:
     given = [(np.arange(np.prod(shape, dtype=int)).reshape(shape) + t) % 2 for t in range(3)]
     env = record(CountEnv(), columns=[lr.Column("c", lambda m: given[int(m.obs[0]) % 100], dtype=dtype, shape=shape)])
     run(env)
@@ -396,7 +408,7 @@ def test_an_info_of_another_kind_than_declared_is_refused(record: Any) -> None:
     env = record(Says(), columns=[lr.Column("hits", "info:hits", dtype="bool")])
     env.reset()
     env.step(np.zeros(1))
-    with pytest.raises(CaptureError, match="'hits'.*2 does not fit bool"):
+    with pytest.raises(CaptureError, match=r"'hits'.*2 does not fit bool"):
         env.step(np.zeros(1))
 
 
@@ -409,7 +421,7 @@ def test_an_unknown_part_of_gymnasium_lists_those_there_are(record: Any, source:
 
 def test_a_key_of_an_observation_without_keys_is_refused(record: Any) -> None:
     env = record(CountEnv(), columns=[lr.Column("c", "gym:obs.pose")])
-    with pytest.raises(SettingsError, match="known: gym:action, gym:reward, gym:obs$"):
+    with pytest.raises(SettingsError, match=r"known: gym:action, gym:reward, gym:obs$"):
         env.reset()
 
 
@@ -419,7 +431,9 @@ def test_a_bare_model_has_no_gymnasium(source: str) -> None:
         features(scene("joint_zoo"), "custom", columns=[lr.Column("c", source)])
 
 
-def test_an_observation_is_copied_even_if_the_environment_keeps_writing_into_it(record: Any, read_back: Any, run: Any) -> None:
+def test_an_observation_is_copied_even_if_the_environment_keeps_writing_into_it(
+    record: Any, read_back: Any, run: Any
+) -> None:
     class Reuses(CountEnv):
         held = np.zeros(1)
 
@@ -454,7 +468,9 @@ def test_the_layout_of_a_space(space: Any, layout: Any) -> None:
     assert space_layout(space, "here") == layout
 
 
-@pytest.mark.parametrize("space", [gym.spaces.Text(3), gym.spaces.Dict(), gym.spaces.Sequence(gym.spaces.Discrete(2)), object()])
+@pytest.mark.parametrize(
+    "space", [gym.spaces.Text(3), gym.spaces.Dict(), gym.spaces.Sequence(gym.spaces.Discrete(2)), object()]
+)
 def test_a_space_that_is_no_array_has_no_layout(space: Any) -> None:
     with pytest.raises(SettingsError, match="only spaces of arrays"):
         space_layout(space, "here")

@@ -199,6 +199,7 @@ def test_a_recording_of_pictures_alone_is_checked_too(record, place):
         (["--env", "no_such_module:Env-v0"], "error: env='no_such_module:Env-v0': gymnasium cannot make it: "),
         (["--env", COUNT, "--camera", "front:64"], "error: camera='front:64': give NAME or NAME:WIDTHxHEIGHT"),
         (["--env", COUNT, "--camera", "front:65x48"], "error: camera 'front': width=65: video needs an even size"),
+        (["--env", COUNT, "--render-quality", "slow"], "error: render_quality='slow': choose one of model"),
         (["--env", COUNT, "--mode", "drone"], "error: mode='drone': the Drone recorder mode"),
         (["--env", COUNT], "error: mode='robot_arm': needs a MuJoCo model"),
         (["--env", COUNT, "--policy", "policies:none"], "error: policy='policies:none': cannot be imported"),

@@ -67,6 +67,14 @@ def test_without_the_viewer_it_says_how_to_install_it(session: Path, monkeypatch
         view.show(session)
 
 
+def test_a_viewer_that_is_too_old_is_not_started(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    monkeypatch.setattr("importlib.import_module", lambda name: SimpleNamespace(__version__="0.37.2"))
+    result = run(session)
+    assert result.exit_code == 2
+    assert "Rerun 0.37.2 cannot show a session, 0.38 and later can" in result.stderr
+
+
 def test_a_folder_that_is_no_session_starts_nothing(tmp_path: Path, rerun: list[list[str]]) -> None:
     result = run(tmp_path)
     assert result.exit_code == 2

@@ -323,6 +323,14 @@ def test_a_rate_that_is_no_whole_number_opens(tmp_path: Path) -> None:
     assert rules(tmp_path) == {2, 3}
 
 
+def test_an_episode_of_an_hour_opens(tmp_path: Path) -> None:
+    """Times are rounded to float32 by then, and by more than the tolerance: rows and frames alike."""
+    hz = Fraction(7, 1000)
+    recording = Recording(tmp_path, arm_schema([camera("Front", hz)], hz=hz))
+    recording.keep(40)
+    assert check_lerobot(recording.close()) == []
+
+
 @pytest.mark.parametrize(("rate", "broken"), [(50, set()), (100, set()), (25, {3}), (10, {3})])
 def test_a_camera_runs_at_the_data_rate_or_a_multiple(tmp_path: Path, rate: int, broken: set[int]) -> None:
     recording = Recording(tmp_path, arm_schema([camera("Front", rate)]))

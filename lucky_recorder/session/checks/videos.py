@@ -34,7 +34,7 @@ def check_videos(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _video_faults(file: str, episode: Listed, stream: Stream, evidence: Evidence) -> Iterator[str]:
-    video = look(file, evidence)
+    video = look(file, evidence, stream.pix_fmt)
     if isinstance(video, str):
         yield video
         return
@@ -52,22 +52,32 @@ def _video_faults(file: str, episode: Listed, stream: Stream, evidence: Evidence
         yield f"to_timestamp is {ends}, its {video.frames} frames end at {float(video.frames / stream.rate)}"
 
 
-def look(file: str, evidence: Evidence) -> VideoInfo | str:
-    """Read a video, and decode every frame where that is asked for; or say why it cannot be read."""
+def look(file: str, evidence: Evidence, stored_as: object = None) -> VideoInfo | str:
+    """Read a video, and decode every frame where that is asked for; or say why it cannot be read.
+
+    Args:
+        file: The video.
+        evidence: The session.
+        stored_as: Its pixel format, if it is known: nothing need be converted then.
+    """
     path = evidence.folder.path / file
     try:
-        video = probe(evidence.folder.file(file))
-        if evidence.decode:
-            with FrameReader(path, pixel_format=video.pix_fmt if video.pix_fmt in _DECODED_AS else "rgb24") as frames:
-                for _ in frames:
-                    evidence.frames += 1
-        else:
-            evidence.frames += video.frames
+        evidence.folder.file(file)
+        video = _decode(path, stored_as) if evidence.decode else probe(path)
     except FormatError as error:
         return reason(error, path)
     except VideoError as error:
         return f"cannot be read: {reason(error, path)}"
+    evidence.frames += video.frames
     return video
+
+
+def _decode(path: Path, stored_as: object) -> VideoInfo:
+    """Decode every frame; a frame that is broken or missing is an error."""
+    with FrameReader(path, pixel_format=str(stored_as) if stored_as in _DECODED_AS else "rgb24") as frames:
+        for _ in frames:
+            pass
+        return frames.info
 
 
 def _header_faults(video: VideoInfo, stream: Stream) -> Iterator[str]:

@@ -34,6 +34,7 @@ def main() -> None:
     dump_dataset(OUT / "succeeded.npz", opened(episodes=succeeded))
     if hasattr(whole.meta, "filter_episodes"):
         dump_dataset(OUT / "filtered.npz", opened(episode_filter=lambda episode: episode["success"]))
+        dump_dataset(OUT / "pyav.npz", opened(video_backend="pyav"))
     loader = torch.utils.data.DataLoader(opened(), batch_size=16, num_workers=2)
     dump(OUT / "batches.npz", loader, np.concatenate)
 
