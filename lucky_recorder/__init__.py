@@ -9,6 +9,7 @@ from lucky_recorder import envs as _envs
 from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
+    from lucky_recorder import koyu as koyu
     from lucky_recorder.bindings import Camera, FreeCamera, Lidar
     from lucky_recorder.capture.command import commands_to_ctrl
     from lucky_recorder.errors import (
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         VideoError,
         WorkerStalledError,
     )
+    from lucky_recorder.evaluation import evaluate
+    from lucky_recorder.koyu_settings import KoyuSettings
     from lucky_recorder.observer import Observer
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings import Column, RecorderSettings
@@ -38,6 +41,7 @@ _HOMES = {
     "FormatError": "errors",
     "FreeCamera": "bindings",
     "GLError": "errors",
+    "KoyuSettings": "koyu_settings",
     "Lidar": "bindings",
     "LuckyRecorderError": "errors",
     "Observer": "observer",
@@ -51,7 +55,11 @@ _HOMES = {
     "VideoError": "errors",
     "WorkerStalledError": "errors",
     "commands_to_ctrl": "capture.command",
+    "evaluate": "evaluation",
 }
+
+# Rooms with names of their own, such as ``lr.koyu.Dataset``.
+_ROOMS = ("koyu",)
 
 __all__ = [
     "Camera",
@@ -61,6 +69,7 @@ __all__ = [
     "FormatError",
     "FreeCamera",
     "GLError",
+    "KoyuSettings",
     "Lidar",
     "LuckyRecorderError",
     "Observer",
@@ -75,11 +84,14 @@ __all__ = [
     "WorkerStalledError",
     "__version__",
     "commands_to_ctrl",
+    "evaluate",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its home."""
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

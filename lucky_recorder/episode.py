@@ -51,6 +51,20 @@ class Block:
         return np.concatenate([*self._full, self.open[:used]])[:count]
 
 
+class Event(NamedTuple):
+    """Something that was marked within an episode.
+
+    Attributes:
+        tick: The data tick it comes before.
+        kind: What it is.
+        fields: What else is known of it, plain JSON values.
+    """
+
+    tick: int
+    kind: str
+    fields: Mapping[str, Any]
+
+
 class EpisodeBuffer:
     """An episode in flight: raw values, flags and tasks, tick by tick.
 
@@ -61,6 +75,7 @@ class EpisodeBuffer:
         robot_flags: Further flags of single robots, by ``(tick, robot)``.
         tasks: ``(tick, task_index)`` from which on a task is set, ascending.
         commands: The mapping of the commands, as the ranges were when the episode began.
+        events: What was marked, in order.
     """
 
     def __init__(self, channels: Sequence[Channel], task: int, commands: CommandMap | None) -> None:
@@ -70,6 +85,7 @@ class EpisodeBuffer:
         self.robot_flags: dict[tuple[int, int], int] = {}
         self.tasks = [(0, task)]
         self.commands = commands
+        self.events: list[Event] = []
 
     @property
     def ticks(self) -> int:
@@ -80,11 +96,16 @@ class EpisodeBuffer:
         """Set the task of the ticks from here on."""
         self.tasks.append((self.ticks, index))
 
+    def mark(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Mark an event before the next tick."""
+        self.events.append(Event(self.ticks, kind, fields))
+
     def trim(self, ticks: int) -> None:
         """Forget every tick from ``ticks`` on."""
         del self.flags[ticks:]
         for missing in self.missing.values():
             del missing[ticks:]
+        self.events[:] = [event for event in self.events if event.tick <= ticks]
 
     def finish(self, columns: Sequence[Column], schema: Schema, entities: Sequence[int]) -> FinishedRows:
         """Derive every column from the raw values: one row per robot per tick."""
@@ -139,7 +160,8 @@ class Outcome(NamedTuple):
 
     Attributes:
         success: The verdict that is recorded.
-        reason: Why it ended: ``verdict``, ``time_limit``, ``stopped``, ``error`` or ``stream_failed``.
+        reason: Why it ended: ``verdict``, ``no_verdict`` (nothing says whether it succeeded), ``time_limit``,
+            ``stopped``, ``error`` or ``stream_failed``.
         reward: The verdict as a number, if the caller gave one.
     """
 
@@ -188,6 +210,8 @@ class EpisodeRecord:
         videos: The finished file of each stream, by key; a failed stream has none.
         scans: The scans of each lidar, by name; a failed one has none.
         reproducible: Whether the same run would give the same bytes again: seeded reset, software GL, CPU encoder.
+        began_ns: When it began, nanoseconds since 1970.
+        events: What was marked within it, in order.
     """
 
     attempt: int
@@ -200,3 +224,5 @@ class EpisodeRecord:
     scans: Mapping[str, FinishedScans] = field(default_factory=dict)
     missing: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     reproducible: bool = False
+    began_ns: int = 0
+    events: tuple[Event, ...] = ()

@@ -47,6 +47,7 @@ class Lane:
         self.last_shown = -1
         self._show = show
         self._is_open = False
+        self._seen_in: bytes | None = None
         self._row = 0
         self._ticks_per_row = source.clocks.ticks_per_row
         self._pending_flags = 0
@@ -56,7 +57,9 @@ class Lane:
 
     def attach(self) -> None:
         """Take over what is looked at from the source; again after it has been bound to another simulation."""
+        self.drop_half()
         source = self.source
+        self._fingerprint = source.fingerprint
         self._time = source.time
         self._sync = source.sync
         self._snapshot = source.snapshot
@@ -108,9 +111,30 @@ class Lane:
                     self._check_finite("before")
             for channel in self._reads_before:
                 self._read(channel)
-        if self._snapshot is not None and self.sights is None:
-            self.sights = self._snapshot(self.ticks)
+        if self._snapshot is not None:
+            self._see(self._snapshot)
         self._is_open = True
+
+    def observe(self) -> list[Sight]:
+        """Look through what is due at the coming tick; its `look` takes these sights over, unless the state changes."""
+        if self._is_open:
+            self.drop_half()
+        if self._sync is not None:
+            self._sync()
+        if self._snapshot is None:
+            return []
+        self._see(self._snapshot)
+        if self._fingerprint is not None:
+            self._seen_in = self._fingerprint()
+        assert self.sights is not None
+        return self.sights
+
+    def _see(self, snapshot: Callable[[int], list[Sight]]) -> None:
+        """Look through what is due, unless `observe` has done so in this very state."""
+        if self.sights is not None and self._fingerprint is not None and self._fingerprint() != self._seen_in:
+            self.drop_half()
+        if self.sights is None:
+            self.sights = snapshot(self.ticks)
 
     def settle(self, is_new_policy_step: bool = True) -> None:
         """Take the half of a tick that comes after the step: its row is finished, its frames are on their way.
@@ -174,6 +198,8 @@ class Lane:
             key = (self.buffer.ticks, robot)
             self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | POST_RESET
         self._last_time = -math.inf
+        if not self._is_open:
+            self.drop_half()
         self._note_instabilities()
 
     def _next_block(self) -> None:

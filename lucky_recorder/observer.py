@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import logging
 import numbers
 import threading
@@ -12,15 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lucky_recorder import clock, interrupts, validators
+from lucky_recorder import clock, formats, interrupts, validators
 from lucky_recorder.episode import Outcome
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
 from lucky_recorder.recording import Recording
-from lucky_recorder.session import layout
+from lucky_recorder.schema import DEFAULT_TASK
 from lucky_recorder.settings import RecorderSettings
 
 if TYPE_CHECKING:
     import mujoco
+    from numpy.typing import NDArray
 
     from lucky_recorder.capture.source import Source
     from lucky_recorder.lane import Lane
@@ -90,11 +92,23 @@ class Observer:
         self._recording: Recording | None = None
         self._lane: Lane | None = None
         self._resets_due: list[int | None] = []
+        self._outcome: Outcome | None = None
 
     @property
     def session_path(self) -> Path | None:
-        """The session's folder: the open one, or the one written last; None before the first."""
+        """The session's folder: the open one, or the one written last; None before the first.
+
+        Where only koyu bundles are written (``formats=("koyu",)``) it is the dataset's folder.
+        """
         return self._path
+
+    @property
+    def koyu_path(self) -> Path | None:
+        """The koyu dataset's folder; None before the first session, and where no bundles are written."""
+        settings = self.settings
+        if self._path is None or settings.koyu is None or "koyu" not in settings.written_formats:
+            return None
+        return settings.koyu.folder(settings.output_dir)
 
     @property
     def is_recording(self) -> bool:
@@ -121,7 +135,17 @@ class Observer:
         """What is being looked at; None before the first session."""
         return self._source
 
+    @property
+    def last_outcome(self) -> Outcome | None:
+        """How the episode ended that ended last; None before the first."""
+        return self._outcome
+
     # Tasks.
+
+    @property
+    def current_task(self) -> str:
+        """The description of the task of the rows from here on."""
+        return (self._tasks or [DEFAULT_TASK])[self._task]
 
     def register_task(self, description: str) -> int:
         """Register a task and return its index, counted from 0.
@@ -170,6 +194,7 @@ class Observer:
     def start_on(self, source: Source, seed: int | None = None) -> Path:
         """Open a session, and its first episode, on a source that was made already."""
         self._require("start_recording", State.IDLE)
+        formats.refuse(self.settings, source.schema)
         recording = Recording(self.settings, source)
         path = recording.open(self._make_sinks)
         self._source, self._recording, self._path = source, recording, path
@@ -183,12 +208,7 @@ class Observer:
         return path
 
     def _make_sinks(self, schema: Schema) -> Sequence[Sink]:
-        from lucky_recorder.session.writer import SessionSink
-
-        settings = self.settings
-        folder = layout.claim_folder(settings.output_dir)
-        chunking = layout.Chunking(settings.files_per_chunk, settings.episodes_per_file)
-        return (SessionSink(folder, schema, chunking, self._tasks, settings.metadata_every),)
+        return formats.make_sinks(self.settings, schema, self._tasks)
 
     def stop_recording(self) -> None:
         """End the open episode as failed, wait for the worker, write ``meta/``, and close the session.
@@ -301,6 +321,37 @@ class Observer:
             self.look()
         self.settle(new_policy_step)
 
+    def observe(self) -> dict[str, NDArray[Any]]:
+        """Return what the coming tick will record of what a policy may see; waits until the pictures are drawn.
+
+        The pictures are the very ones: nothing is drawn again when the tick is recorded. If the simulation moves on
+        before that, the tick looks anew. Begins an episode if none is open.
+
+        Returns:
+            By feature key: the pictures of the cameras that are due, uint8, shape ``(height, width, 3)``, and the
+            columns that do not depend on the action, ``observation.state`` among them, of a column's dtype and shape;
+            with several robots, of shape ``(robots, *shape)``.
+
+        Raises:
+            StateError: If no session is open.
+            CaptureError: If a column's source gives what cannot be recorded.
+            StreamError: If a picture cannot be drawn; the session is closed then.
+        """
+        self._require("observe", State.IN_EPISODE, State.BETWEEN_EPISODES)
+        if self._state is State.BETWEEN_EPISODES:
+            self.begin_episode()
+        recording, source = self._recording, self._source
+        assert recording is not None
+        assert source is not None
+        if recording.failure is not None:
+            self._surface()
+        try:
+            pictures = recording.observe()
+            return source.present() | pictures
+        except BaseException as error:
+            self.fail(error)
+            raise
+
     def look(self) -> bool:
         """Take the half of a tick before the step.
 
@@ -312,14 +363,21 @@ class Observer:
         assert recording is not None
         if recording.failure is not None:
             self._surface()
-        if lane.ticks == self._most_ticks:
-            self.end_with(Outcome(False, "time_limit"))
+        if self.end_if_due():
             return False
         try:
             lane.look()
         except BaseException as error:
             self.fail(error)
             raise
+        return True
+
+    def end_if_due(self) -> bool:
+        """End the open episode if it has reached ``max_episode_length_s``; returns whether it has."""
+        assert self._lane is not None
+        if self._lane.ticks != self._most_ticks:
+            return False
+        self.end_with(Outcome(False, "time_limit"))
         return True
 
     def settle(self, new_policy_step: bool = True) -> None:
@@ -367,7 +425,7 @@ class Observer:
         """End the open episode; after ``total_episodes`` kept ones the session is closed."""
         recording = self._recording
         assert recording is not None
-        self._lane, self._state = None, State.BETWEEN_EPISODES
+        self._lane, self._state, self._outcome = None, State.BETWEEN_EPISODES, outcome
         with self._stopping():
             self._kept += recording.end(outcome)
         if self._kept == self.settings.total_episodes:
@@ -398,6 +456,23 @@ class Observer:
         if self._lane.ticks and not is_seeded:
             assert self._recording is not None
             self._recording.mark_unseeded()
+
+    def mark_event(self, kind: str, **fields: Any) -> None:
+        """Note that something happens now, before the next row, such as a person taking over.
+
+        It stands under ``events`` in the sidecar of a koyu bundle; a session has no place for it.
+
+        Args:
+            kind: What it is.
+            **fields: What else is known of it: plain JSON values.
+
+        Raises:
+            StateError: If no episode is open.
+            SettingsError: If a value is no JSON.
+        """
+        self._require("mark_event", State.IN_EPISODE)
+        assert self._lane is not None
+        self._lane.buffer.mark(validators.text("kind", kind), checked_fields(fields))
 
     def _require(self, verb: str, *states: State) -> None:
         if self._state in states:
@@ -442,6 +517,23 @@ def checked_reward(reward: float | None) -> float | None:
     if not isinstance(reward, numbers.Real) or not 0.0 <= reward <= 1.0:
         raise SettingsError.of("reward", reward, "give a number from 0 to 1")
     return float(reward)
+
+
+def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event's fields as JSON has them.
+
+    Raises:
+        SettingsError: If one is no JSON, or has a name that every event has.
+    """
+    for name, value in fields.items():
+        if name in ("step", "type"):
+            raise SettingsError.of(name, value, "every event has a field of this name; choose another")
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise SettingsError.of(name, value, f"give plain JSON values ({error})") from None
+    settled: dict[str, Any] = json.loads(json.dumps(fields))
+    return settled
 
 
 def _forget(recording: Recording) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -19,11 +20,13 @@ from lucky_recorder.lane import Lane, release
 from lucky_recorder.schema import Schema
 from lucky_recorder.settings import RecorderSettings
 from lucky_recorder.sinks import Prepared, Sink
-from lucky_recorder.tracks import Studio, Tracks, unlink
+from lucky_recorder.tracks import Studio, Tracks, colors, develop, unlink
 from lucky_recorder.worker import Worker, fork_error
 
 if TYPE_CHECKING:
     import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
 
     from lucky_recorder.capture.lidar import Caster
     from lucky_recorder.capture.snapshot import Sight
@@ -43,6 +46,7 @@ class Attempt:
         tracks: Its open video files; made in the worker by the first picture.
         last_drawn: The last tick whose pictures the worker was given, or -1.
         is_ended: Whether the worker is done with it.
+        began_ns: When it began, nanoseconds since 1970.
     """
 
     def __init__(self, number: int, seed: int | None) -> None:
@@ -52,6 +56,7 @@ class Attempt:
         self.tracks: Tracks | None = None
         self.last_drawn = -1
         self.is_ended = False
+        self.began_ns = time.time_ns()
 
 
 class Counts:
@@ -179,6 +184,25 @@ class Recording:
     def _show(self, attempt: Attempt, tick: int, sights: list[Sight]) -> None:
         """Queue what was seen at a tick; waits while the queue is full."""
         self._worker.put(lambda: self._draw(attempt, tick, sights))
+
+    def observe(self) -> dict[str, NDArray[np.uint8]]:
+        """Have the pictures of the coming tick drawn now, and wait for them.
+
+        Returns:
+            Copies of the pixels that will be encoded, uint8, shape ``(height, width, 3)``, by feature key.
+
+        Raises:
+            StreamError: If one cannot be drawn.
+        """
+        assert self._current is not None
+        lane = self._current[1]
+        sights = lane.observe()
+        if sights:
+            try:
+                lane.sights = sights = self._worker.call(lambda: develop(self._studio, sights))
+            except Exception as error:  # as in a stream: a driver may raise anything
+                raise _ours(error, "a picture could not be drawn") from error
+        return colors(self._studio, sights)
 
     def end(self, outcome: Outcome) -> bool:
         """Queue the end of the open attempt and return.
@@ -328,6 +352,8 @@ class Recording:
                     videos=videos,
                     scans=scans,
                     reproducible=self._is_seeded and self._draws_the_same_again(),
+                    began_ns=attempt.began_ns,
+                    events=tuple(buffer.events),
                 )
             )
         except Exception as error:  # whatever a library raises fails the episode, not the thread
@@ -374,9 +400,14 @@ class Recording:
 
     def _commit(self, record: EpisodeRecord) -> None:
         """Prepare the files of every format, then rename them; one that fails leaves none of them."""
+        is_broken = record.outcome.reason == "stream_failed"
+        sinks = [sink for sink in self._sinks if sink.keeps_broken or not is_broken]
+        if not sinks:
+            unlink(record.videos, record.scans)
+            return
         prepared: list[Prepared] = []
         try:
-            for sink in self._sinks:
+            for sink in sinks:
                 prepared.append(sink.prepare(record))
             for one in prepared:
                 one.commit()

@@ -13,6 +13,7 @@ from typing import Any, Literal
 FLAG_NAMES = ("new_policy_step", "post_reset")
 NEW_POLICY_STEP = 1
 POST_RESET = 2
+DEFAULT_TASK = "Default Task"
 
 StreamKind = Literal["color", "depth", "rgbd", "mask"]
 

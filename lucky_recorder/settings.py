@@ -23,10 +23,12 @@ from lucky_recorder.bindings import Camera as Camera
 from lucky_recorder.bindings import FreeCamera as FreeCamera
 from lucky_recorder.bindings import Lidar as Lidar
 from lucky_recorder.errors import SettingsError, shown
+from lucky_recorder.koyu_settings import KoyuSettings as KoyuSettings
 from lucky_recorder.schema import StreamKind
 from lucky_recorder.toml import plain, toml
 from lucky_recorder.validators import checked
 
+FORMATS = ("session", "koyu")
 PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
 _DRONE = (
     "the Drone recorder mode does not produce a usable dataset; "
@@ -187,8 +189,9 @@ class RecorderSettings:
         cameras: The camera bindings.
         lidars: The lidar sensors.
         tasks: Task descriptions, in index order.
-        koyu: Settings of koyu bundles.
-        formats: The formats written.
+        koyu: What koyu bundles say of themselves, and where they go.
+        formats: The formats written: ``session``, ``koyu`` or both; None: the session, and bundles if ``koyu`` is
+            given.
     """
 
     output_dir: Path = checked(v.folder, default=Path())
@@ -219,8 +222,8 @@ class RecorderSettings:
     cameras: tuple[Camera, ...] = checked(v.several(v.instance(Camera), unique=False), default=())
     lidars: tuple[Lidar, ...] = checked(v.several(v.instance(Lidar), unique=False), default=())
     tasks: tuple[str, ...] = checked(v.several(v.text), default=())
-    koyu: Any = checked(v.not_yet(None, "koyu bundles"), default=None)
-    formats: tuple[str, ...] = checked(v.not_yet(("session",), "other formats"), default=("session",))
+    koyu: KoyuSettings | None = checked(v.optional(v.instance(KoyuSettings)), default=None)
+    formats: tuple[str, ...] | None = checked(v.optional(v.several(v.one_of(*FORMATS))), default=None)
 
     def __post_init__(self) -> None:
         v.validate(self)
@@ -229,11 +232,17 @@ class RecorderSettings:
         _check_column_names(self)
         _check_something_is_recorded(self)
         _check_chunk_numbers(self)
+        _check_formats(self)
 
     @property
     def capacity_per_chunk(self) -> int:
         """Episodes per data chunk: ``episodes_per_file * files_per_chunk``."""
         return self.episodes_per_file * self.files_per_chunk
+
+    @property
+    def written_formats(self) -> tuple[str, ...]:
+        """The formats that are written: ``formats``, or what follows from ``koyu``."""
+        return self.formats or (("session",) if self.koyu is None else FORMATS)
 
     @property
     def recorded_cameras(self) -> tuple[Camera, ...]:
@@ -320,3 +329,34 @@ def _check_chunk_numbers(settings: RecorderSettings) -> None:
     most = 1000 * settings.files_per_chunk
     if settings.total_episodes is not None and settings.total_episodes > most:
         raise SettingsError.of("total_episodes", settings.total_episodes, f"at most {most}; raise files_per_chunk")
+
+
+def _check_formats(settings: RecorderSettings) -> None:
+    """Refuse what no bundle can be made of, as far as settings alone tell."""
+    formats, koyu = settings.written_formats, settings.koyu
+    if settings.formats == ():
+        raise SettingsError.of("formats", (), f"name at least one of {', '.join(FORMATS)}, or leave it out")
+    if "koyu" not in formats:
+        return
+    if koyu is None:
+        raise SettingsError.of("formats", formats, "bundles need a name: give koyu=KoyuSettings(name=...)")
+    if not settings.record_data:
+        raise SettingsError.of("record_data", False, "a koyu bundle is made of rows; record them, or leave koyu out")
+    if settings.video_format != "h264":
+        remedy = "a koyu bundle's videos are H.264; leave it at 'h264', or leave koyu out"
+        raise SettingsError.of("video_format", settings.video_format, remedy)
+    if koyu.action == "gym" and not settings.gym_columns:
+        raise SettingsError.of("koyu.action", "gym", "what the policy sent is recorded with gym_columns=True; set it")
+    if "session" not in formats:
+        _check_bundles_alone(settings)
+
+
+def _check_bundles_alone(settings: RecorderSettings) -> None:
+    """Refuse streams that would be recorded for nothing."""
+    remedy = "is written into a session only; add 'session' to formats, or switch it off"
+    for camera in settings.recorded_cameras:
+        for kind in settings.kinds_of(camera):
+            if kind != "color":
+                raise SettingsError(f"camera {camera.name!r}: its {kind} stream {remedy}")
+    for lidar in settings.recorded_lidars:
+        raise SettingsError(f"lidar {lidar.name!r} {remedy}")

@@ -23,9 +23,11 @@ class Sink(Protocol):
 
     Attributes:
         root: The folder it is written to.
+        keeps_broken: Whether an episode is written whose stream has failed.
     """
 
     root: Path
+    keeps_broken: bool
 
     def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
         """Return where an attempt's video is to be written; the name ends in ``.tmp``."""

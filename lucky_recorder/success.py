@@ -62,8 +62,8 @@ class SuccessSignal:
         """Return what a step says of success, None if nothing."""
         return self._read(moment)
 
-    def verdict(self, moment: Any) -> bool:
-        """Return an episode's verdict from its last step.
+    def verdict(self, moment: Any) -> bool | None:
+        """Return an episode's verdict from its last step; None if there is no signal, which counts as failure.
 
         Raises:
             SettingsError: If there is no signal and failed episodes are discarded: nothing would ever be kept.
@@ -71,7 +71,7 @@ class SuccessSignal:
         said = self._read(moment)
         if said is None:
             self._complain()
-        return bool(said)
+        return said
 
     def _complain(self) -> None:
         message = f"success={self._setting!r}: the environment says nothing about success"

@@ -17,6 +17,9 @@ from lucky_recorder.schema import Schema, Stream
 from lucky_recorder.statistics import PixelHistogram
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lucky_recorder.capture.lidar import Caster
     from lucky_recorder.capture.render import Painter
     from lucky_recorder.capture.snapshot import Picture, Ping, Sight
@@ -216,6 +219,36 @@ class Tracks:
             track.abort()
         for scan in self._scans:
             scan.abort()
+
+
+def develop(studio: Studio, sights: Sequence[Sight]) -> list[Sight]:
+    """Draw the colours of pictures now; what is drawn stays with a picture, and is what will be encoded."""
+    from lucky_recorder.capture.snapshot import Picture
+
+    return [_developed(studio, sight) if isinstance(sight, Picture) else sight for sight in sights]
+
+
+def _developed(studio: Studio, picture: Picture) -> Picture:
+    painter = studio.painter
+    assert painter is not None
+    if picture.pixels is not None or _color_key(studio, picture) is None:
+        return picture
+    pixels, bottom_up = painter.color(picture)
+    return picture._replace(pixels=(pixels[::-1] if bottom_up else pixels).copy())
+
+
+def colors(studio: Studio, sights: Sequence[Sight]) -> dict[str, NDArray[np.uint8]]:
+    """Return copies of the pixels of developed pictures, by feature key."""
+    from lucky_recorder.capture.snapshot import Picture
+
+    drawn = {_color_key(studio, s): s.pixels for s in sights if isinstance(s, Picture)}
+    return {key: pixels.copy() for key, pixels in drawn.items() if key is not None and pixels is not None}
+
+
+def _color_key(studio: Studio, picture: Picture) -> str | None:
+    """Return the feature key of a picture's colour stream; None if its camera has none."""
+    name = studio.cameras[picture.camera].name
+    return next((s.key for s in studio.schema.streams if s.camera == name and s.kind == "color"), None)
 
 
 def unlink(videos: Mapping[str, FinishedVideo], scans: Mapping[str, FinishedScans]) -> None:

@@ -211,24 +211,6 @@ def instance(kind: Any) -> Validator:
     return check
 
 
-def not_yet(allowed: Any, what: str) -> Validator:
-    """Accept only ``allowed``: the format knows more, this version does not write it."""
-
-    def check(field: str, value: Any) -> Any:
-        if not _is(value, allowed):
-            raise SettingsError.of(field, value, f"this version does not record {what}; leave it at {allowed!r}")
-        return allowed
-
-    return check
-
-
-def _is(value: Any, allowed: Any) -> bool:
-    if isinstance(allowed, tuple):
-        return isinstance(value, list | tuple) and len(value) == len(allowed) and all(map(_is, value, allowed))
-    plain = value.item() if isinstance(value, np.generic) else value
-    return isinstance(plain, type(allowed)) and plain == allowed
-
-
 def is_callable_name(value: object) -> bool:
     """Tell ``"module:function"`` from other strings."""
     return isinstance(value, str) and bool(re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", value))

@@ -163,6 +163,17 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         said = None if success is None else verdict(success)
         self._end(said, checked_reward(reward))
 
+    def observe(self) -> dict[str, Any]:
+        """Return what the coming step will record of what a policy may see, by feature key; see `Observer.observe`.
+
+        Raises:
+            StateError: If no episode is open.
+        """
+        if self._open_lane() is None:
+            raise StateError("observe() needs an open episode that goes on, and there is none; call reset() first")
+        self._moment.obs, self._moment.action = self._observation, None
+        return self.observer.observe()
+
     def set_task(self, index: int) -> None:
         """Set the task of the rows from here on, also in later episodes.
 
@@ -171,14 +182,34 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         self.observer.set_current_task_index(index)
 
+    def mark_event(self, kind: str, **fields: Any) -> None:
+        """Note that something happens now, before the next row, such as a person taking over.
+
+        It stands under ``events`` in the sidecar of a koyu bundle; a session has no place for it.
+
+        Args:
+            kind: What it is.
+            **fields: What else is known of it: plain JSON values.
+
+        Raises:
+            StateError: If no episode is open.
+            SettingsError: If a value is no JSON.
+        """
+        self.observer.mark_event(kind, **fields)
+
     def hold(self) -> None:
         """Say that the next step holds the policy's last action: its row has no ``new_policy_step``."""
         self._is_held = True
 
     @property
     def session_path(self) -> Path | None:
-        """The session's folder; None before the first ``reset``."""
+        """The session's folder, or the dataset's if only bundles are written; None before the first ``reset``."""
         return self.observer.session_path
+
+    @property
+    def koyu_path(self) -> Path | None:
+        """The koyu dataset's folder; None before the first ``reset``, and where no bundles are written."""
+        return self.observer.koyu_path
 
     @property
     def is_recording(self) -> bool:
@@ -358,7 +389,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if said is None and has_rows:
                 said = self._verdict if self._verdict is not None else self._success.verdict(self._moment)
         finally:
-            self.observer.end_with(Outcome(bool(said), reward=reward))
+            reason = "no_verdict" if said is None else "verdict"
+            self.observer.end_with(Outcome(bool(said), reason, reward))
 
 
 def _trigger(settings: RecorderSettings) -> Callable[[int], bool]:

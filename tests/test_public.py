@@ -77,7 +77,9 @@ def test_settings_and_errors_need_no_simulator(name: str) -> None:
     assert _fresh(program) == ""
 
 
-@pytest.mark.parametrize("room", ["clock", "video.encoder", "video.decode", "session.writer", "session.reader"])
+@pytest.mark.parametrize(
+    "room", ["clock", "video.encoder", "video.decode", "session.writer", "session.reader", "koyu.reader", "koyu.check"]
+)
 def test_data_is_written_and_read_without_a_simulator(room: str) -> None:
     program = (
         f"import sys, lucky_recorder.{room}; print(*(m for m in ('mujoco', 'gymnasium', 'pandas') if m in sys.modules))"

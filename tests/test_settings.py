@@ -102,8 +102,9 @@ RECORDER_REFUSES: dict[str, list[Any]] = {
                 [Camera("Front"), Camera("Front", source="other")]],
     "lidars": [None, 5, "Lidar", ["Lidar"], {"name": "Lidar"}, np.array([]), np.array([1, 2]), np.array(5), HUGE],
     "tasks": [*NOT_LISTS, ["Pick", "Pick"], *([text] for text in NOT_TEXTS), failing()],
-    "koyu": [True, False, 0, "", "pick-cube", {}, {"name": "pick-cube"}, np.array([1, 2]), HUGE],
-    "formats": [None, "session", [], ["koyu"], ["session", "koyu"], [None], [np.array([1, 2])], np.array(["x"]), HUGE],
+    "koyu": [True, False, 0, "", "pick-cube", {}, {"nme": "pick-cube"}, {"name": "a/b"}, np.array([1, 2]), HUGE],
+    "formats": ["session", [], ["koyu"], ["session", "koyu"], ["session", "session"], [None], [np.array([1, 2])],
+                np.array(["x"]), HUGE],
 }  # fmt: skip
 
 CAMERA_REFUSES: dict[str, list[Any]] = {
@@ -450,7 +451,7 @@ def test_settings_do_not_change() -> None:
         ({"tasks": "Pick"}, "tasks='Pick': give a list"),
         ({"tasks": ["Pick", 5]}, "tasks[1]=5: give a text that is not empty"),
         ({"mode": "drone"}, "mode='drone': the Drone recorder mode does not produce a usable dataset"),
-        ({"koyu": {"name": "x"}}, "koyu={'name': 'x'}: this version does not record koyu bundles; leave it at None"),
+        ({"koyu": {"nme": "x"}}, "koyu.nme='x': unknown field; did you mean 'name'?"),
     ],
 )
 def test_messages_of_tables(fields: dict[Any, Any], message: str) -> None:

@@ -62,6 +62,14 @@ class CommandMap:
         values = np.asarray(action, np.float64)
         return np.where(self.mapped, self._between(values, self._joint, self._ctrl), values)
 
+    def fits(self, low: ArrayLike, high: ArrayLike) -> bool:
+        """Tell whether bounds are those of the commands; a bound that is infinite bounds nothing, and fits."""
+        bounds = [np.asarray(bound, np.float64) for bound in (low, high)]
+        if any(bound.shape != self.ctrl_low.shape for bound in bounds):
+            return False
+        pairs = zip(bounds, self._ctrl, strict=True)
+        return all(bool((np.isclose(bound, ctrl, rtol=1e-6) | np.isinf(bound)).all()) for bound, ctrl in pairs)
+
     @property
     def _ctrl(self) -> tuple[Floats, Floats]:
         return self.ctrl_low, self.ctrl_high

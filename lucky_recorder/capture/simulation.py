@@ -56,6 +56,17 @@ class Simulation:
         counts: NDArray[np.int32] = self.data.warning.number[first : last + 1]
         return counts
 
+    def fingerprint(self) -> bytes:
+        """Return everything that decides what a camera sees, as it is now, in the user's data."""
+        import mujoco
+        import numpy as np
+
+        what = mujoco.mjtState
+        signature = int(what.mjSTATE_FULLPHYSICS) | int(what.mjSTATE_MOCAP_POS) | int(what.mjSTATE_MOCAP_QUAT)
+        state = np.empty(mujoco.mj_stateSize(self.model, signature))
+        mujoco.mj_getState(self.model, self.data, state, signature)
+        return state.tobytes()
+
     def sync(self, level: Sync) -> None:
         """Bring the private data to the user's present state."""
         import mujoco

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lucky_recorder.bindings import Camera, Lidar
 from lucky_recorder.capture import holdings, names, snapshot
+from lucky_recorder.capture.channels import Channel, Column
 from lucky_recorder.capture.clocks import Clocks, clocks
 from lucky_recorder.capture.columns import MODES, Scene, columns_of
 from lucky_recorder.capture.command import CommandMap
@@ -19,14 +22,13 @@ from lucky_recorder.capture.render import Painter
 from lucky_recorder.capture.robots import Robot, find_robots
 from lucky_recorder.capture.simulation import Simulation, Sync
 from lucky_recorder.capture.sources import KINEMATIC_KINDS
-from lucky_recorder.errors import SettingsError
 from lucky_recorder.capture.streams import scans_of, streams_of
+from lucky_recorder.errors import SettingsError
 from lucky_recorder.schema import Schema
 from lucky_recorder.settings import RecorderSettings
 
 if TYPE_CHECKING:
     import mujoco
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -173,6 +175,25 @@ class Source:
         """The function that looks through everything that is due at a tick; None without cameras and lidars."""
         return self._rig.snapshot if self.schema.streams or self.schema.scans else None
 
+    @property
+    def fingerprint(self) -> Callable[[], bytes] | None:
+        """The function that tells one state of the simulation from another; None without MuJoCo."""
+        return self._simulation.fingerprint if self._simulation else None
+
+    def present(self) -> dict[str, NDArray[Any]]:
+        """Return the columns that are known before a policy acts, as a row of the present state would have them.
+
+        Returns:
+            Arrays of a column's shape; with several robots, of shape ``(robots, *shape)``.
+        """
+        robots = len(self.robots)
+        values = {c.field.name: c.derive(_reading(c.channel, self.moment), robots, None) for c in self._known_before()}
+        return {name: np.array(rows if robots > 1 else rows[0]) for name, rows in values.items()}
+
+    def _known_before(self) -> list[Column]:
+        said = {c.name for c in self.settings.columns if c.source == "gym:action"} | {"gym.action"}
+        return [c for c in self.columns if c.channel.phase == "before" and c.field.name not in said]
+
     def commands(self) -> CommandMap | None:
         """Return the mapping of the commands, with the ranges of this moment."""
         if not any(c.is_command for c in self.columns) or self._simulation is None:
@@ -211,6 +232,14 @@ class Source:
             self._holdings = before["_holdings"]
         self._fill_moment()
         return is_other
+
+
+def _reading(channel: Channel, moment: Moment) -> NDArray[Any]:
+    """Return a channel's present value with an axis of one tick in front."""
+    if channel.view is not None:
+        return channel.view[None]
+    assert channel.read is not None
+    return np.asarray(channel.read(moment), channel.dtype)[None]
 
 
 def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:

@@ -7,9 +7,12 @@ from typing import Annotated
 import typer
 
 from lucky_recorder.cli.check import check
+from lucky_recorder.cli.convert import convert
 from lucky_recorder.cli.demo import demo
 from lucky_recorder.cli.doctor import doctor
+from lucky_recorder.cli.eval import evaluate
 from lucky_recorder.cli.info import info
+from lucky_recorder.cli.koyu import koyu
 from lucky_recorder.cli.record import record
 from lucky_recorder.cli.view import view
 from lucky_recorder.version import __version__
@@ -32,5 +35,7 @@ def main(
     """Records Gymnasium and MuJoCo simulations as robot-learning data, and reads it back."""
 
 
-for command in (demo, record, info, check, view, doctor):
+for command in (demo, record, info, check, convert, view, doctor):
     app.command()(command)
+app.command("eval")(evaluate)
+app.add_typer(koyu, name="koyu")

@@ -83,13 +83,14 @@ def record(
             "output_dir": output_dir,
             "discard_and_retry_failed": discard,
             "tasks": task or None,
-            "cameras": [_camera(text) for text in camera] if camera else None,
+            "cameras": [read_camera(text) for text in camera] if camera else None,
         }
-        asked = {**_read(config), **{name: value for name, value in given.items() if value is not None}}
+        asked = {**read_config(config), **{name: value for name, value in given.items() if value is not None}}
         record_plan(_plan(asked))
 
 
-def _read(config: Path | None) -> dict[str, Any]:
+def read_config(config: Path | None) -> dict[str, Any]:
+    """Read a settings file; nothing where there is none."""
     if config is None:
         return {}
     try:
@@ -109,7 +110,7 @@ def _plan(asked: dict[str, Any]) -> Plan:
     return Plan(**plan)
 
 
-def _camera(text: str) -> dict[str, Any]:
+def read_camera(text: str) -> dict[str, Any]:
     """Read ``NAME`` or ``NAME:WIDTHxHEIGHT``."""
     match = _CAMERA.fullmatch(text)
     if match is None:

@@ -74,7 +74,7 @@ def _record(plan: Plan) -> tuple[Path, Summary]:
     from lucky_recorder.collect import collect, resolve_policy
     from lucky_recorder.wrappers import RecordSession
 
-    env = RecordSession(_make(plan), plan.settings)
+    env = RecordSession(make_env(plan), plan.settings)
     try:
         with Bar(plan.episodes) as bar, env:
             policy = resolve_policy(env, plan.policy, fail=plan.fail)
@@ -90,7 +90,7 @@ def _record(plan: Plan) -> tuple[Path, Summary]:
     return env.session_path, summary
 
 
-def _make(plan: Plan) -> Any:
+def make_env(plan: Plan) -> Any:
     """Make the environment.
 
     Raises:

@@ -23,7 +23,7 @@ from lucky_recorder.session.checks.tasks import check_tasks
 from lucky_recorder.session.checks.vectors import type_fault, values
 from lucky_recorder.session.layout import Place
 from lucky_recorder.session.reader import refuse_other_folders
-from lucky_recorder.session.untrusted import reason
+from lucky_recorder.untrusted import reason
 from lucky_recorder.video.probe import VideoInfo, probe
 
 TOLERANCE_S = 1e-4

@@ -12,14 +12,13 @@ import pyarrow.parquet as pq
 
 from lucky_recorder import clock
 from lucky_recorder.files import stage, write_json
-from lucky_recorder.schema import Schema
+from lucky_recorder.schema import DEFAULT_TASK, Schema
 from lucky_recorder.session import layout, rows
 from lucky_recorder.session.features import episodes_schema, features
 from lucky_recorder.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.version import __version__
 
 CODEBASE_VERSION = "v3.0"
-DEFAULT_TASK = "Default Task"
 _FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 
 

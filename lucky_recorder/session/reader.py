@@ -17,7 +17,8 @@ from lucky_recorder import clock
 from lucky_recorder.errors import FormatError, SettingsError, VideoError
 from lucky_recorder.files import TEMPORARY
 from lucky_recorder.session import layout
-from lucky_recorder.session.untrusted import Folder, expand
+from lucky_recorder.session.untrusted import expand
+from lucky_recorder.untrusted import Folder
 
 if TYPE_CHECKING:
     from lucky_recorder.session.streams import DepthFrames, MaskFrames, Scans

@@ -1,126 +1,12 @@
-"""Reading a folder that someone else made: only what lies inside it, nothing absurd, and never a write."""
+"""Path templates that come with a session, and are not trusted."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import stat
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lucky_recorder.errors import FormatError
 
-LARGEST_JSON = 1 << 26
-LARGEST_TABLE = 100_000_000
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
-_READING = (pa.ArrowException, OSError, ValueError, MemoryError, RecursionError, OverflowError)
-
-
-class Folder:
-    """A folder and the files inside it, named by their path relative to it.
-
-    Attributes:
-        path: The folder.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._real = os.path.realpath(path)
-
-    def file(self, relative: str) -> Path:
-        """Return the path of a file.
-
-        Raises:
-            FormatError: If it lies outside the folder (by its name, or behind a link), is missing, or is no file.
-        """
-        path = self.path / relative
-        with naming(path):
-            self._refuse_escape(path, relative)
-            if not path.exists():
-                raise FormatError(f"{path}: is missing")
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise FormatError(f"{path}: is no file")
-        return path
-
-    def _refuse_escape(self, path: Path, relative: str) -> None:
-        name = PurePosixPath(relative)
-        real = os.path.realpath(path)
-        if name.is_absolute() or ".." in name.parts or os.path.commonpath([self._real, real]) != self._real:
-            raise FormatError(f"{path}: lies outside the session folder")
-
-    def has(self, relative: str) -> bool:
-        """Tell whether there is something of that name."""
-        return os.path.lexists(self.path / relative)
-
-    def json(self, relative: str) -> dict[str, Any]:
-        """Return the object a JSON file holds.
-
-        Raises:
-            FormatError: If the file cannot be read, is absurdly large, or holds anything else.
-        """
-        path = self.file(relative)
-        with naming(path):
-            if path.stat().st_size > LARGEST_JSON:
-                raise FormatError(f"{path}: {path.stat().st_size} bytes; more than {LARGEST_JSON} are no metadata")
-            content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-            if not isinstance(content, dict):
-                raise FormatError(f"{path}: holds a {type(content).__name__}, not a JSON object")
-        return content
-
-    @contextlib.contextmanager
-    def parquet(self, relative: str) -> Iterator[pq.ParquetFile]:
-        """Open a Parquet file; what goes wrong inside the block names the file.
-
-        Raises:
-            FormatError: If the file cannot be read or holds an absurd number of rows.
-        """
-        path = self.file(relative)
-        with naming(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if not 0 <= file.metadata.num_rows <= LARGEST_TABLE:
-                raise FormatError(f"{path}: {file.metadata.num_rows} rows; at most {LARGEST_TABLE} are read")
-            yield file
-
-    def table(self, relative: str) -> pa.Table:
-        """Return a whole Parquet file.
-
-        Raises:
-            FormatError: If it cannot be read.
-        """
-        with self.parquet(relative) as file:
-            table = file.read()
-            table.validate(full=True)
-            return table
-
-    def files(self, under: str = ".") -> list[str]:
-        """List everything below a folder that is no folder itself, sorted; links are not followed."""
-        found = []
-        for parent, folders, names in os.walk(self.path / under):
-            links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-            found += [os.path.relpath(os.path.join(parent, name), self.path) for name in (*names, *links)]
-        return sorted(name.replace(os.sep, "/") for name in found)
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn what reading a broken file raises into a `FormatError` that names it."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except _READING as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FormatError(f"{path}: cannot be read ({type(error).__name__}: {reason})") from error
-
-
-def reason(error: Exception, path: Path) -> str:
-    """Return what an error says of a file, without the file's path in front."""
-    return str(error).removeprefix(f"{path}: ")
 
 
 def expand(template: object, **values: str | int) -> str:
@@ -144,7 +30,3 @@ def expand(template: object, **values: str | int) -> str:
     if "{" in path or "}" in path:
         raise FormatError(f"{template!r} is no path template")
     return path
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")

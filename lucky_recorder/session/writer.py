@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from lucky_recorder.episode import EpisodeRecord
 from lucky_recorder.errors import StorageError
 from lucky_recorder.files import Staged, naming, stage, stage_json
-from lucky_recorder.schema import Schema, Stream
+from lucky_recorder.schema import DEFAULT_TASK, Schema, Stream
 from lucky_recorder.session import layout, lidar, rows
 from lucky_recorder.session.features import video_column
-from lucky_recorder.session.metadata import DEFAULT_TASK, MetadataWriter, Totals
+from lucky_recorder.session.metadata import MetadataWriter, Totals
 from lucky_recorder.statistics import ColumnStatistics
 
 
@@ -25,8 +25,10 @@ class SessionSink:
     """Writes one session folder.
 
     An episode gets its index in `prepare`; it exists once its data file, or the spool of it, has its name, which is
-    the last rename of all. Attributes: ``root`` is the folder.
+    the last rename of all. Attributes: ``root`` is the folder; ``keeps_broken``: a stream that failed is left out.
     """
+
+    keeps_broken = True
 
     def __init__(
         self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], metadata_every: int = 25

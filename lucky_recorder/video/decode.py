@@ -19,6 +19,7 @@ from lucky_recorder.video.codecs import DEPTH_CODES, LABEL_IDS, RGB
 from lucky_recorder.video.ffv1 import is_intact
 from lucky_recorder.video.probe import (
     ONE_THREAD,
+    Contents,
     VideoInfo,
     describe,
     index_frames,
@@ -39,9 +40,12 @@ class FrameReader:
     Attributes:
         path: The file.
         info: What `probe` says of it.
+        contents: What was found in it, for those who open it again.
     """
 
-    def __init__(self, path: Path, *, track: int = 0, pixel_format: str | None = None) -> None:
+    def __init__(
+        self, path: Path, *, track: int = 0, pixel_format: str | None = None, contents: Contents | None = None
+    ) -> None:
         """Open a file and index its frames; nothing is decoded yet.
 
         Args:
@@ -50,6 +54,7 @@ class FrameReader:
             pixel_format: What frames are returned in: ``rgb24`` gives ``(height, width, 3)`` uint8 with the
                 colours as the file tags them, ``gray16le`` gives ``(height, width)`` uint16, ``gray``
                 ``(height, width)`` uint8. None is the one of what the file holds: colours, depth codes, label ids.
+            contents: The ``contents`` of an earlier reader of the same track: the file is not read through again.
 
         Raises:
             VideoError: If there is no such file or track, it is no video that can be read, or it holds no frame.
@@ -59,13 +64,15 @@ class FrameReader:
         container, self._stream = open_video(path, track)
         self._container: InputContainer | None = container
         try:
-            self._index = index_frames(path, container, self._stream)
-            self.info = describe(path, self._stream, self._index)
+            if contents is None:
+                index = index_frames(path, container, self._stream)
+                contents = Contents(index, describe(path, self._stream, index))
+            self.contents = contents
+            self._index, self.info = contents
             self._pixel_format = pixel_format or _own_format(self.info)
         except BaseException:
             self.close()
             raise
-        self._number: dict[int | None, int] = {pts: k for k, pts in enumerate(self._index.pts)}
         self._decoded: Iterator[av.VideoFrame] = iter(())
         self._next = len(self)
 
@@ -139,7 +146,7 @@ class FrameReader:
 
     def _decode_to(self, wanted: int) -> av.VideoFrame:
         for frame in self._decoded:
-            found = self._number.get(frame.pts, -1)
+            found = self._index.number_of(frame.pts)
             self._next = found + 1
             # What follows a corrupt frame is drawn over it, up to the next keyframe.
             if frame.is_corrupt or found > wanted:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,12 +70,24 @@ class VideoInfo(NamedTuple):
 class FrameIndex(NamedTuple):
     """Where the frames are: ``pts[k]`` is the integer time of frame ``k``, in the order of showing."""
 
-    pts: tuple[int, ...]
-    keyframes: tuple[int, ...]
+    pts: Sequence[int]
+    keyframes: Sequence[int]
 
     def keyframe_before(self, index: int) -> int:
         """Return the last keyframe at or before frame ``index``."""
         return self.keyframes[max(bisect_right(self.keyframes, index) - 1, 0)]
+
+    def number_of(self, pts: int | None) -> int:
+        """Return the frame shown at a time, -1 if there is none."""
+        index = -1 if pts is None else bisect_left(self.pts, pts)
+        return index if 0 <= index < len(self.pts) and self.pts[index] == pts else -1
+
+
+class Contents(NamedTuple):
+    """What was found in a file, for those who open it again: where the frames are, and what `probe` says of it."""
+
+    frames: FrameIndex
+    info: VideoInfo
 
 
 def probe(path: Path, track: int = 0) -> VideoInfo:
@@ -132,7 +145,15 @@ def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> 
         raise VideoError(f"{path}: {len(packets)} frames have only {len(set(pts))} times between them")
     if not keyframes:
         raise VideoError(f"{path}: holds no keyframe, so none of its {len(pts)} frames can be decoded")
-    return FrameIndex(pts, keyframes)
+    return FrameIndex(_compact(pts), _compact(keyframes))
+
+
+def _compact(numbers: tuple[int, ...]) -> Sequence[int]:
+    """Write evenly spaced numbers as a range: an index that is kept costs the same at any length."""
+    if len(numbers) < 2 or numbers[1] <= numbers[0]:
+        return numbers
+    evenly = range(numbers[0], numbers[-1] + 1, numbers[1] - numbers[0])
+    return evenly if len(evenly) == len(numbers) and all(map(operator.eq, evenly, numbers)) else numbers
 
 
 def describe(path: Path, stream: VideoStream, index: FrameIndex) -> VideoInfo:
@@ -155,7 +176,7 @@ def describe(path: Path, stream: VideoStream, index: FrameIndex) -> VideoInfo:
         color_primaries=int(context.color_primaries),
         color_trc=int(context.color_trc),
         has_b_frames=int(context.has_b_frames),
-        keyframes=index.keyframes,
+        keyframes=tuple(index.keyframes),
         timing_error=_timing_error(index.pts, _fraction(stream.time_base), fps),
         profile=context.profile or "",
     )
@@ -193,5 +214,5 @@ def _fraction(rational: object) -> Fraction:
     return Fraction(getattr(rational, "numerator", 0), denominator) if denominator else Fraction(0)
 
 
-def _timing_error(pts: tuple[int, ...], time_base: Fraction, fps: Fraction) -> float:
+def _timing_error(pts: Sequence[int], time_base: Fraction, fps: Fraction) -> float:
     return float(max(abs(time * time_base - k / fps) for k, time in enumerate(pts)))

@@ -101,7 +101,7 @@ class Recording:
         videos = {s.key: self._film(s, ticks, attempt) for s in schema.streams if s.key != failed_stream}
         occurring = tuple(int(i) for i in np.unique(columns["task_index"]))
         return EpisodeRecord(
-            attempt, ticks, rows, columns, Outcome(success), occurring, videos, missing or {}, reproducible=True
+            attempt, ticks, rows, columns, Outcome(success), occurring, videos, missing=missing or {}, reproducible=True
         )
 
     def _film(self, stream: Stream, ticks: int, attempt: int) -> FinishedVideo:

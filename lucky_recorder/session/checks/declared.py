@@ -19,11 +19,12 @@ _SLOWEST, _FASTEST = Fraction(1, 10**6), Fraction(10**6)
 
 @dataclass(frozen=True)
 class Column:
-    """A data column: ``shape`` as the feature has it, so ``(1,)`` for a plain value."""
+    """A data column: ``shape`` as the feature has it, so ``(1,)`` for a plain value; a vector is always a list."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    is_vector: bool = False
 
     @property
     def size(self) -> int:
@@ -68,6 +69,11 @@ class Declared:
         return ("index", entity, "timestamp", "episode_index", "frame_index", "task_index", "frame_flags")
 
     @property
+    def vectors(self) -> tuple[str, ...]:
+        """The columns of commands and positions; in a custom schema the user's own may have these names."""
+        return () if self.entity_column == "entity_id" else VECTORS
+
+    @property
     def measured(self) -> list[Column]:
         """The columns that ``stats.json`` has an entry for."""
         return [c for c in self.columns.values() if c.name not in self.leading]
@@ -79,7 +85,8 @@ def declare(info: Mapping[str, Any]) -> Declared:
     features = features if isinstance(features, dict) else None
     entities = [e for e in ENTITIES if e in (features or {})]
     entries = {k: v for k, v in (features or {}).items() if isinstance(v, dict)}
-    columns = [_column(k, v) for k, v in entries.items() if v.get("dtype") != "video"]
+    vectors = () if "entity_id" in entities else VECTORS
+    columns = [_column(k, v, k in vectors) for k, v in entries.items() if v.get("dtype") != "video"]
     streams = [_stream(k, v) for k, v in entries.items() if v.get("dtype") == "video"]
     robots = info.get("robots")
     return Declared(
@@ -117,18 +124,18 @@ def shape_of(value: object, largest: int = 1 << 20, least: int = 1) -> tuple[int
     return tuple(value) if math.prod(value) <= largest else None
 
 
-def column_shape(name: str, value: object) -> tuple[int, ...] | None:
+def column_shape(value: object, is_vector: bool) -> tuple[int, ...] | None:
     """Return a data column's shape, None where it is none; a scene without actuators has an action of no values."""
-    return shape_of(value, least=0 if name in VECTORS else 1)
+    return shape_of(value, least=0 if is_vector else 1)
 
 
 def _within_1000(value: object) -> int | None:
     return value if isinstance(value, int) and is_whole(value, 1, 1000) else None
 
 
-def _column(name: str, feature: Mapping[str, Any]) -> Column | None:
-    shape, dtype = column_shape(name, feature.get("shape")), feature.get("dtype")
-    return Column(name, dtype, shape) if shape and isinstance(dtype, str) and dtype in DTYPES else None
+def _column(name: str, feature: Mapping[str, Any], is_vector: bool) -> Column | None:
+    shape, dtype = column_shape(feature.get("shape"), is_vector), feature.get("dtype")
+    return Column(name, dtype, shape, is_vector) if shape and isinstance(dtype, str) and dtype in DTYPES else None
 
 
 def _stream(key: str, feature: Mapping[str, Any]) -> Stream | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, column_shape, rate, shape_of
+from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, Declared, column_shape, rate, shape_of
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
 from lucky_recorder.session.checks.info import brief
 
@@ -16,7 +16,6 @@ _LEADING_DTYPES = {
     **dict.fromkeys(("index", *ENTITIES, "episode_index", "frame_index", "task_index"), "int64"),
     "timestamp": "float64",
     "frame_flags": "uint8",
-    **dict.fromkeys(VECTORS, "float64"),
 }
 _STREAM_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
 _COLOR = {
@@ -45,30 +44,30 @@ def check_features(evidence: Evidence) -> Iterator[Fault]:
     for name in declared.leading:
         if name not in declared.features and name not in ENTITIES:
             yield _fault("features", f"{name} is missing")
-    if "entity_id" not in declared.features:
-        yield from (_fault("features", f"{name} is missing") for name in VECTORS if name not in declared.features)
+    vectors = () if "entity_id" in declared.features else VECTORS
+    yield from (_fault("features", f"{name} is missing") for name in vectors if name not in declared.features)
     for name, feature in declared.features.items():
-        yield from _check_feature(name, feature, declared.robots, declared.leading)
+        yield from _check_feature(name, feature, declared, name in vectors)
 
 
-def _check_feature(name: str, feature: Any, robots: int | None, leading: tuple[str, ...]) -> Iterator[Fault]:
+def _check_feature(name: str, feature: Any, declared: Declared, is_vector: bool) -> Iterator[Fault]:
     if not isinstance(feature, dict):
         yield _fault(name, f"is {brief(feature)}, expected an object")
     elif feature.get("dtype") == "video":
         yield from _check_stream(name, feature)
     else:
-        yield from _check_column(name, feature)
-        if name in leading:
+        yield from _check_column(name, feature, is_vector)
+        if name in declared.leading:
             yield from _check_leading(name, feature)
-        elif robots is not None:
-            yield from _check_names(name, feature, robots)
+        elif declared.robots is not None:
+            yield from _check_names(name, feature, declared.robots, is_vector)
 
 
-def _check_column(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
-    dtype, wanted = feature.get("dtype"), _LEADING_DTYPES.get(name)
+def _check_column(name: str, feature: Mapping[str, Any], is_vector: bool) -> Iterator[Fault]:
+    dtype, wanted = feature.get("dtype"), "float64" if is_vector else _LEADING_DTYPES.get(name)
     if not isinstance(dtype, str) or dtype not in ((wanted,) if wanted else DTYPES):
         yield _fault(name, f"dtype is {brief(dtype)}, expected {wanted or ', '.join(DTYPES)}")
-    if column_shape(name, feature.get("shape")) is None:
+    if column_shape(feature.get("shape"), is_vector) is None:
         yield _fault(name, f"shape is {brief(feature.get('shape'))}, expected a list of positive whole numbers")
     if not isinstance(feature.get("unit", ""), str):
         yield _fault(name, f"unit is {brief(feature['unit'])}, expected a text")
@@ -82,13 +81,13 @@ def _check_leading(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
         yield _fault(name, f"names is {brief(feature.get('names'))}, expected {names}")
 
 
-def _check_names(name: str, feature: Mapping[str, Any], robots: int) -> Iterator[Fault]:
+def _check_names(name: str, feature: Mapping[str, Any], robots: int, is_vector: bool) -> Iterator[Fault]:
     """A name per value, every robot in turn; a custom column may name its values once for all robots, or not at all."""
-    shape = column_shape(name, feature.get("shape"))
+    shape = column_shape(feature.get("shape"), is_vector)
     size = math.prod(shape or ())
-    lengths = {size * robots} if name in VECTORS else {size, size * robots}
+    lengths = {size * robots} if is_vector else {size, size * robots}
     for key in ("names", "lucky_names"):
-        required = size > 0 and (name in VECTORS if key == "names" else name == "observation.state")
+        required = size > 0 and is_vector and (key == "names" or name == "observation.state")
         names = feature.get(key)
         if names is None and not required:
             continue

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from lucky_recorder.session.checks.declared import VECTORS, Column, Declared
+from lucky_recorder.session.checks.declared import Column, Declared
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed
 from lucky_recorder.session.checks.vectors import Array, first_wrong, type_fault, values
 
@@ -45,7 +45,7 @@ def _check_columns(file: str, table: pa.Table, declared: Declared) -> Iterator[F
         for name in sorted(set(table.column_names) - features):
             yield Fault(file, None, f"column {name} has no feature in info.json")
     if declared.entity_column:
-        start = (*declared.leading, *(VECTORS if declared.entity_column != "entity_id" else ()))
+        start = (*declared.leading, *declared.vectors)
         if tuple(table.column_names[: len(start)]) != start:
             yield Fault(file, None, f"does not start with the columns {', '.join(start)}")
     stored = {name: table[name] for name in table.column_names if table.column_names.count(name) == 1}
@@ -53,7 +53,7 @@ def _check_columns(file: str, table: pa.Table, declared: Declared) -> Iterator[F
         wrong = type_fault(stored[column.name].type, column) if column.name in stored else None
         if wrong:
             yield Fault(file, None, f"column {column.name}: {wrong}")
-    for name in (*declared.leading, *VECTORS):
+    for name in (*declared.leading, *declared.vectors):
         if name in stored and stored[name].null_count:
             yield Fault(file, None, f"column {name}: a value is missing")
 
@@ -136,7 +136,7 @@ def _vector_faults(stored: pa.ChunkedArray, column: Column) -> Iterator[str]:
     found = values(stored, column.shape)
     if found is None:
         yield f"{column.name}: a list is not whole, or not of shape {list(column.shape)}"
-    elif column.name in VECTORS:
+    elif column.is_vector:
         broken = np.flatnonzero(~np.isfinite(found).all(axis=1))
         if len(broken):
             yield f"{column.name}: row {broken[0]} holds NaN or infinity"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lucky_recorder.session.checks.declared import VECTORS, Column
+from lucky_recorder.session.checks.declared import Column
 
 Array = NDArray[Any]
 
@@ -24,7 +24,7 @@ def type_fault(kind: pa.DataType, column: Column) -> str | None:
     depths = {len(column.shape)}
     if column.shape == (1,):
         # A shape of [1] stands for a plain value; the actuator commands and joint positions are lists all the same.
-        depths = {1} if column.name in VECTORS else {0, 1}
+        depths = {1} if column.is_vector else {0, 1}
     if kind == value and depth in depths:
         return None
     return f"stored as {depth} nested lists of {kind}, the feature says {column.dtype} of shape {list(column.shape)}"

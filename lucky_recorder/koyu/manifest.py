@@ -1,0 +1,291 @@
+"""``manifest.json``: the index of a dataset, the merge of all who write it (spec: manifest.json).
+
+It is only ever changed under the dataset's lock, and replaced as a whole. What it does not say can be read from the
+bundles again: they are what the dataset is.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lucky_recorder.errors import FormatError, SettingsError, shown
+from lucky_recorder.files import write_json
+from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.locks import locked
+from lucky_recorder.untrusted import Folder
+
+ACTION_SOURCE = "action_source"
+LONGEST_EPISODE = 100_000_000
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:manifest")
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What all bundles of a dataset have in common.
+
+    Attributes:
+        name: The dataset's name.
+        type: The ``collection_mode`` of its bundles.
+        fps: Rows and frames per second.
+        features: Dtype and shape by feature key.
+        action_source: Which vector ``action`` is: ``actuators`` or ``gym``.
+    """
+
+    name: str
+    type: str
+    fps: float
+    features: Mapping[str, Mapping[str, Any]]
+    action_source: str = "actuators"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the manifest's fields."""
+        features = {key: dict(feature) for key, feature in self.features.items()}
+        return {
+            "id": manifest_id(self.name),
+            "name": self.name,
+            "type": self.type,
+            "fps": self.fps,
+            ACTION_SOURCE: self.action_source,
+            "features": features,
+        }
+
+
+def manifest_id(name: str) -> str:
+    """Return the id of a dataset's manifest: the same for the same name, also when it is made anew."""
+    return f"mf_{uuid.uuid5(_NAMESPACE, name).hex}"
+
+
+def entry_of(sidecar: Mapping[str, Any]) -> Entry:
+    """Return what the manifest says of a bundle."""
+    return {
+        "id": layout.bundle_name(sidecar["capture_id"]),
+        "length": sidecar["length"],
+        "task": sidecar.get("task"),
+        "task_description": sidecar.get("task_description"),
+        "reward": sidecar.get("reward"),
+    }
+
+
+def read(dataset: Path) -> dict[str, Any] | None:
+    """Return the content of a dataset's manifest; None where there is none.
+
+    Raises:
+        FormatError: If it is not what the format says.
+    """
+    folder = Folder(dataset)
+    if not folder.has(layout.MANIFEST):
+        return None
+    manifest = folder.json(layout.MANIFEST)
+    listed = manifest.get("episodes")
+    if not isinstance(listed, list) or not all(isinstance(e, dict) and isinstance(e.get("id"), str) for e in listed):
+        path = dataset / layout.MANIFEST
+        raise FormatError(f"{path}: episodes: expected a list of objects with an id; rebuild it from the bundles")
+    return manifest
+
+
+def refuse_other(dataset: Path, description: Description) -> None:
+    """Refuse to append to a dataset of another kind; nothing is touched.
+
+    Raises:
+        SettingsError: If its bundles and those to come do not agree; names the field.
+        FormatError: If its manifest is broken.
+    """
+    manifest = read(dataset) if dataset.is_dir() else None
+    if manifest is not None:
+        _refuse(dataset, manifest, description)
+
+
+def _refuse(dataset: Path, manifest: Mapping[str, Any], description: Description) -> None:
+    for name, mine in description.fields().items():
+        theirs = manifest.get(name)
+        if name == "id" or (name == ACTION_SOURCE and theirs is None):
+            continue
+        if name == "features":
+            name, theirs, mine = _difference(theirs, mine)
+        if theirs != mine:
+            raise SettingsError(
+                f"{dataset}: {name} is {shown(theirs)} in this dataset and {shown(mine)} here; "
+                "give another koyu.name or koyu.path"
+            )
+
+
+def _difference(theirs: object, mine: Mapping[str, Any]) -> tuple[str, Any, Any]:
+    """Return the first feature that differs in dtype or shape, and both sides of it; None for one that is not there."""
+    known = theirs if isinstance(theirs, dict) else {}
+    for key in {**mine, **known}:
+        there, here = (_kind(side.get(key)) for side in (known, mine))
+        if there != here:
+            return f"features[{key!r}]", there, here
+    return "features", None, None
+
+
+def _kind(feature: object) -> object:
+    return {k: feature.get(k) for k in ("dtype", "shape")} if isinstance(feature, Mapping) else feature
+
+
+class ManifestWriter:
+    """Adds the bundles of one writer to a dataset's manifest, whatever others add meanwhile.
+
+    What it costs to add a bundle does not grow with the dataset; what a write costs grows with the length of the file.
+    """
+
+    def __init__(self, dataset: Path, description: Description) -> None:
+        self._dataset = dataset
+        self._description = description
+        self._pending: list[Entry] = []
+
+    @property
+    def pending(self) -> int:
+        """Bundles that are not in the file yet."""
+        return len(self._pending)
+
+    def open(self) -> None:
+        """Make the manifest, or bring it up to date with the bundles that are there. Called under the dataset's lock.
+
+        Raises:
+            SettingsError: If the dataset is of another kind.
+            FormatError: If what is there is broken.
+        """
+        manifest = read(self._dataset)
+        if manifest is not None:
+            _refuse(self._dataset, manifest, self._description)
+        listed = [] if manifest is None else manifest["episodes"]
+        entries = reconciled(self._dataset, listed)
+        if manifest is None or entries != listed:
+            self._write(manifest or {}, entries)
+
+    def add(self, entry: Entry) -> None:
+        """Take a committed bundle, to be listed by the next write."""
+        self._pending.append(entry)
+
+    def flush(self) -> None:
+        """List every bundle taken so far, after those that others have listed."""
+        if not self._pending:
+            return
+        with locked(self._dataset / layout.LOCK):
+            manifest = read(self._dataset) or {}
+            listed = manifest.get("episodes", [])
+            known = {e["id"] for e in listed}
+            self._write(manifest, [*listed, *(e for e in self._pending if e["id"] not in known)])
+        self._pending = []
+
+    def _write(self, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> None:
+        fields = {**self._description.fields(), **manifest}
+        write_json(self._dataset / layout.MANIFEST, fields | summary(entries))
+
+
+def summary(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the manifest's fields that follow from its entries."""
+    rewards = [e["reward"] for e in entries if isinstance(e.get("reward"), int | float)]
+    return {
+        "episode_count": len(entries),
+        "success_rate": math.fsum(rewards) / len(rewards) if rewards else None,
+        "episodes": list(entries),
+    }
+
+
+def reconciled(dataset: Path, listed: Iterable[Entry]) -> list[Entry]:
+    """Return the entries of the bundles that are on the disk: those listed already in their order, then the others.
+
+    Raises:
+        FormatError: If a bundle's sidecar is broken, or of a version that is not known.
+    """
+    folders = bundle_folders(dataset)
+    kept = [e for e in listed if e["id"] in folders]
+    known = {e["id"] for e in kept}
+    complete = [e if "reward" in e else {**e, **_reward(dataset, folders[e["id"]])} for e in kept]
+    sidecars = [read_sidecar(dataset, folder) for name, folder in folders.items() if name not in known]
+    return [*complete, *map(entry_of, sorted(sidecars, key=_age))]
+
+
+def _reward(dataset: Path, folder: str) -> dict[str, Any]:
+    return {"reward": read_sidecar(dataset, folder).get("reward")}
+
+
+def _age(sidecar: Mapping[str, Any]) -> tuple[str, str]:
+    return str(sidecar.get("recorded_at") or ""), str(sidecar["capture_id"])
+
+
+def bundle_folders(dataset: Path) -> dict[str, str]:
+    """Return the folder of each bundle by its id; a folder of another name is asked for its id.
+
+    Raises:
+        FormatError: If two are the same bundle, or a sidecar is broken.
+    """
+    place = dataset / layout.EPISODES
+    found: dict[str, str] = {}
+    names = sorted(p.name for p in place.iterdir()) if place.is_dir() else []
+    for name in names:
+        if name.startswith(".") or not (place / name / layout.SIDECAR).is_file():
+            continue
+        bundle = name if layout.is_bundle_name(name) else entry_of(read_sidecar(dataset, name))["id"]
+        if bundle in found:
+            raise FormatError(f"{place / name}: has the same capture_id as {found[bundle]}; move one of them away")
+        found[bundle] = name
+    return found
+
+
+def read_sidecar(dataset: Path, folder: str) -> dict[str, Any]:
+    """Return the sidecar of a bundle, by its folder's name.
+
+    Raises:
+        FormatError: If it is broken, or of a version that is not known.
+    """
+    relative = f"{layout.EPISODES}/{folder}/{layout.SIDECAR}"
+    path, sidecar = dataset / relative, Folder(dataset).json(relative)
+    version = sidecar.get("schema_version")
+    if type(version) is not int or version != layout.SCHEMA_VERSION:
+        raise FormatError(f"{path}: schema_version={shown(version)}: only {layout.SCHEMA_VERSION} is understood here")
+    for name, kind in (("capture_id", str), ("length", int), ("features", dict)):
+        if not isinstance(sidecar.get(name), kind):
+            raise FormatError(f"{path}: {name}={shown(sidecar.get(name))}: expected {kind.__name__}")
+    return sidecar
+
+
+def rebuild(dataset: Path) -> dict[str, Any]:
+    """Write a dataset's manifest anew, from its bundles alone, the oldest first; returns its content.
+
+    Raises:
+        FormatError: If there is no bundle, one is broken, or their features do not agree; names the bundle.
+        StorageError: If it cannot be written.
+    """
+    dataset = dataset.absolute()
+    if not (dataset / layout.EPISODES).is_dir():
+        raise FormatError(f"{dataset}: is no dataset: it has no folder {layout.EPISODES}")
+    with locked(dataset / layout.LOCK):
+        sidecars = sorted((read_sidecar(dataset, f) for f in bundle_folders(dataset).values()), key=_age)
+        if not sidecars:
+            raise FormatError(f"{dataset}: holds no bundle to make a manifest from")
+        content = _described(dataset, sidecars).fields() | summary([entry_of(s) for s in sidecars])
+        write_json(dataset / layout.MANIFEST, content)
+    return content
+
+
+def _described(dataset: Path, sidecars: Sequence[Mapping[str, Any]]) -> Description:
+    """Return what most bundles say of their dataset; all must agree on their features."""
+    features = sidecars[0]["features"]
+    for sidecar in sidecars:
+        name, theirs, mine = _difference(sidecar["features"], features)
+        if theirs != mine:
+            bundle = layout.bundle_name(sidecar["capture_id"])
+            raise FormatError(f"{dataset}: {bundle}: {name} is {shown(theirs)}, and {shown(mine)} in the first bundle")
+    return Description(
+        name=_usual(sidecars, "dataset", dataset.name),
+        type=_usual(sidecars, "collection_mode", "teleop"),
+        fps=float(_usual(sidecars, "fps", 0.0)),
+        features=features,
+        action_source=_usual(sidecars, ACTION_SOURCE, "actuators"),
+    )
+
+
+def _usual(sidecars: Sequence[Mapping[str, Any]], name: str, default: Any) -> Any:
+    """Return the value that most sidecars have."""
+    counts = Counter(v for s in sidecars if isinstance(v := s.get(name), str | int | float))
+    return counts.most_common(1)[0][0] if counts else default

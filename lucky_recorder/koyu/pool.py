@@ -1,0 +1,152 @@
+"""Open videos and read rows, kept for random access: bounded, and nothing shared with a forked child."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from lucky_recorder.video.decode import FrameReader
+    from lucky_recorder.video.probe import Contents
+
+Rows = Mapping[str, NDArray[Any]]
+MOST_CONTENTS = 1 << 16
+
+_living: weakref.WeakSet[VideoPool | RowCache] = weakref.WeakSet()
+_inherited: list[object] = []
+
+
+class VideoPool:
+    """Open videos, each used by one thread at a time; two threads on one video have a reader each.
+
+    What a file holds (its frames' times, its keyframes) is kept longer than the file is open: opened again, it need
+    not be read through. Bundles are immutable.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._contents: OrderedDict[Path, Contents] = OrderedDict()
+        self._idle: OrderedDict[Path, FrameReader] = OrderedDict()
+        self._lock = threading.Lock()
+        _living.add(self)
+
+    def read(self, reader: FrameReader, frames: Sequence[int]) -> list[NDArray[np.uint8]]:
+        """Decode frames by index, each uint8, shape ``(height, width, 3)``, and give the reader back.
+
+        Raises:
+            VideoError: If a frame cannot be read.
+        """
+        try:
+            decoded = {k: reader[k] for k in sorted(set(frames))}
+        except BaseException:
+            reader.close()
+            raise
+        self.give_back(reader)
+        return [decoded[k] for k in frames]
+
+    def take(self, path: Path, check: Callable[[], object]) -> FrameReader:
+        """Take a reader that no other thread uses.
+
+        Args:
+            path: The video.
+            check: Called before the file is opened; raises if it may not be.
+
+        Raises:
+            VideoError: If the file cannot be read.
+        """
+        with self._lock:
+            idle = self._idle.pop(path, None)
+            contents = self._contents.get(path)
+        if idle is not None:
+            return idle
+        check()
+        return self._open(path, contents)
+
+    def _open(self, path: Path, contents: Contents | None) -> FrameReader:
+        from lucky_recorder.video.decode import FrameReader
+
+        reader = FrameReader(path, pixel_format="rgb24", contents=contents)
+        with self._lock:
+            self._contents[path] = reader.contents
+            while len(self._contents) > MOST_CONTENTS:
+                self._contents.popitem(last=False)
+        return reader
+
+    def give_back(self, reader: FrameReader) -> None:
+        """Keep a reader for the next one who asks; the one unused for longest is closed."""
+        with self._lock:
+            surplus = [self._idle.pop(reader.path)] if reader.path in self._idle else []
+            self._idle[reader.path] = reader
+            while len(self._idle) > self._most:
+                surplus.append(self._idle.popitem(last=False)[1])
+        for one in surplus:
+            one.close()
+
+    @property
+    def open_videos(self) -> int:
+        """How many videos are open and unused."""
+        return len(self._idle)
+
+    def close(self) -> None:
+        """Close every video that is not in use."""
+        with self._lock:
+            idle, self._idle = self._idle, OrderedDict()
+        for reader in idle.values():
+            reader.close()
+
+    def _begin_in_child(self) -> None:
+        # An open file's position is shared with the parent: these are never read here, nor closed.
+        _inherited.append(self._idle)
+        self._idle = OrderedDict()
+        self._lock = threading.Lock()
+
+
+class RowCache:
+    """The rows of the episodes used last, up to so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._held: OrderedDict[Hashable, Rows] = OrderedDict()
+        self._lock = threading.Lock()
+        _living.add(self)
+
+    def get(self, key: Hashable, load: Callable[[], Rows]) -> Rows:
+        """Return what is held under a key, or load it."""
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+                return held
+        rows = load()
+        with self._lock:
+            if key not in self._held:
+                self._held[key] = rows
+                self._bytes += _bytes_of(rows)
+            while self._bytes > self._most and len(self._held) > 1:
+                self._bytes -= _bytes_of(self._held.popitem(last=False)[1])
+        return rows
+
+    def _begin_in_child(self) -> None:
+        self._lock = threading.Lock()
+
+
+def _bytes_of(rows: Rows) -> int:
+    return sum(array.nbytes for array in rows.values())
+
+
+def _begin_in_child() -> None:
+    for one in _living:
+        one._begin_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_in_child)

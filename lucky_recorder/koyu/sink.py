@@ -1,0 +1,208 @@
+"""The koyu sink: finished episodes become bundles of a dataset, one per robot."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lucky_recorder import clock
+from lucky_recorder.episode import EpisodeRecord, Outcome
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.bundle import MICROSECOND_NS, Bundle, as_float32, recorded_at
+from lucky_recorder.koyu.features import Layout, encoding_of, layout_of
+from lucky_recorder.koyu.manifest import ACTION_SOURCE, Description
+from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
+from lucky_recorder.koyu_settings import KoyuSettings
+from lucky_recorder.schema import DEFAULT_TASK, Schema
+
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
+_JUDGED = ("verdict", "no_verdict", "time_limit")
+
+
+class KoyuSink:
+    """Writes a koyu dataset.
+
+    Attributes:
+        root: The dataset's folder.
+        keeps_broken: An episode that lacks a stream is no bundle.
+
+    Args:
+        root: The dataset's folder.
+        schema: What rows and frames are.
+        settings: What the bundles say of themselves.
+        tasks: Task descriptions, in index order.
+        preset: The encoder's preset.
+        every: Bundles between two writes of the manifest.
+
+    Raises:
+        SettingsError: If the recording cannot be bundles, or not of this dataset; nothing is touched.
+    """
+
+    keeps_broken = False
+
+    def __init__(
+        self,
+        root: Path,
+        schema: Schema,
+        settings: KoyuSettings,
+        tasks: Sequence[str] = (),
+        preset: str = "ultrafast",
+        every: int = 25,
+    ) -> None:
+        self._layout: Layout = layout_of(schema, settings)
+        self._schema = schema
+        self._settings = settings
+        self._tasks = tuple(tasks) or (DEFAULT_TASK,)
+        self._encoding = encoding_of(preset)
+        self._next_ns = settings.time_origin_ns
+        self._refuse_used_seed(root)
+        features, mode = self._layout.features, settings.collection_mode
+        description = Description(settings.name, mode, self._layout.fps, features, settings.action)
+        self._writer = DatasetWriter(root, description, every)
+        self.root = self._writer.root
+
+    def _refuse_used_seed(self, root: Path) -> None:
+        """Refuse a seed whose first id is taken, before anything is recorded."""
+        seed = self._settings.id_seed
+        if seed is not None and (root / layout.EPISODES / layout.bundle_name(self._capture_id(0, 0))).exists():
+            raise SettingsError.of("koyu.id_seed", seed, f"{root} has bundles of this seed already; give another")
+
+    def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
+        """Return where an attempt's video is written if no other format takes it."""
+        return self._writer.workshop / f"{key}-attempt-{attempt:06d}{suffix}.tmp"
+
+    def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
+        """Write an episode's bundles under temporary names.
+
+        Raises:
+            CaptureError: If a value does not fit float32; names episode, row and column.
+            StorageError: If the disk refuses.
+        """
+        began = self._begin(record)
+        prepared: list[PreparedBundle] = []
+        try:
+            for robot in range(len(self._layout.robots)):
+                prepared.append(self._writer.prepare(self._bundle(record, robot, began)))
+        except BaseException:
+            for one in prepared:
+                one.discard()
+            raise
+        own = [video.file.path for video in record.videos.values() if video.file.path.parent == self._writer.workshop]
+        return PreparedEpisode(prepared, own)
+
+    def _begin(self, record: EpisodeRecord) -> int:
+        """Return when an episode began, nanoseconds since 1970 in whole microseconds."""
+        if self._next_ns is None:
+            return record.began_ns // MICROSECOND_NS * MICROSECOND_NS
+        began = self._next_ns
+        lasted = clock.tick_ns(record.ticks, self._schema.hz)
+        self._next_ns = began - -lasted // MICROSECOND_NS * MICROSECOND_NS
+        return began
+
+    def _bundle(self, record: EpisodeRecord, robot: int, began: int) -> Bundle:
+        capture_id = self._capture_id(record.attempt, robot)
+        return Bundle(
+            capture_id=capture_id,
+            timestamps=clock.ticks_ns(record.ticks, self._schema.hz) + began,
+            vectors=self._vectors(record, robot),
+            sidecar=self._sidecar(record, robot, began, capture_id),
+            videos={s.key: record.videos[s.key].file.path for s in self._layout.cameras},
+        )
+
+    def _capture_id(self, attempt: int, robot: int) -> str:
+        seed = self._settings.id_seed
+        return uuid.uuid4().hex if seed is None else uuid.uuid5(_NAMESPACE, f"{seed}/{attempt}/{robot}").hex
+
+    def _vectors(self, record: EpisodeRecord, robot: int) -> dict[str, Any]:
+        robots = self._layout.robots
+        place = f"episode attempt {record.attempt}"
+        if len(robots) > 1:
+            place += f", robot {robots[robot]!r}"
+        vectors = {}
+        for vector in self._layout.vectors:
+            name = vector.field.name
+            missing = record.missing.get(name)
+            mine = None if missing is None else missing[robot :: len(robots)]
+            vectors[vector.key] = as_float32(record.columns[name][robot :: len(robots)], mine, place, name)
+        return vectors
+
+    def _sidecar(self, record: EpisodeRecord, robot: int, began: int, capture_id: str) -> dict[str, Any]:
+        tasks = record.columns["task_index"][:: len(self._layout.robots)]
+        return {
+            "schema_version": layout.SCHEMA_VERSION,
+            "capture_id": capture_id,
+            "recorded_at": recorded_at(began),
+            "length": record.ticks,
+            "fps": self._layout.fps,
+            "record_hz": self._layout.fps,
+            **self._task(int(tasks[0])),
+            "collection_mode": self._settings.collection_mode,
+            "features": self._layout.features,
+            "encoding": self._encoding if self._layout.cameras else {},
+            **self._settings.provenance,
+            "reward": reward(record.outcome),
+            "events": self._events(record, tasks),
+            "dataset": self._settings.name,
+            "robot": self._layout.robots[robot],
+            "names": self._layout.names(robot),
+            ACTION_SOURCE: self._settings.action,
+        }
+
+    def _task(self, index: int) -> dict[str, str]:
+        description = self._tasks[index]
+        return {"task": layout.slug(description), "task_description": description}
+
+    def _events(self, record: EpisodeRecord, tasks: Any) -> list[Mapping[str, Any]]:
+        """Return what happened within an episode, in order: what was marked, and where the task became another."""
+        changes = [int(step) for step in (tasks[1:] != tasks[:-1]).nonzero()[0] + 1]
+        events = [{"step": step, "type": "task", **self._task(int(tasks[step]))} for step in changes]
+        events += [{"step": e.tick, "type": e.kind, **e.fields} for e in record.events]
+        return sorted(events, key=lambda event: event["step"])
+
+    def close(self) -> None:
+        """Write the manifest and remove what is temporary."""
+        self._writer.close()
+
+
+class PreparedEpisode:
+    """An episode's bundles, written under temporary names."""
+
+    def __init__(self, bundles: Sequence[PreparedBundle], videos: Sequence[Path]) -> None:
+        self._bundles = bundles
+        self._videos = videos
+
+    def commit(self) -> None:
+        """Give every bundle its name."""
+        for bundle in self._bundles:
+            bundle.commit()
+        self._drop_videos()
+
+    def discard(self) -> None:
+        """Remove every temporary file."""
+        for bundle in self._bundles:
+            bundle.discard()
+        self._drop_videos()
+
+    def _drop_videos(self) -> None:
+        """Remove the first name of videos that are this sink's own; bundles have names of their own for them."""
+        for video in self._videos:
+            with contextlib.suppress(OSError):
+                video.unlink()
+
+
+def reward(outcome: Outcome) -> float | None:
+    """Return an episode's reward, 0 to 1; None where nobody has judged it.
+
+    A verdict is 1.0 for success, 0.0 for failure, or the number that came with it. The time limit is a failure: the
+    episode had all its time. One that was stopped or broken off has no verdict, nor has one whose environment says
+    nothing of success.
+    """
+    if outcome.reason not in _JUDGED:
+        return None
+    if outcome.reward is not None:
+        return outcome.reward
+    return None if outcome.reason == "no_verdict" else float(outcome.success)

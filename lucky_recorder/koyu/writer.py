@@ -1,0 +1,133 @@
+"""A dataset being written: bundles come into being whole, by one rename each, beside whoever else writes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+from lucky_recorder.errors import StorageError
+from lucky_recorder.files import make_folder, naming, sync_folder
+from lucky_recorder.koyu import bundle as bundles
+from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.bundle import Bundle
+from lucky_recorder.koyu.locks import Lock, is_abandoned, locked
+from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
+
+
+class DatasetWriter:
+    """Writes bundles into a dataset, new or existing.
+
+    Bundles are made in a folder of the writer's own, ``episodes/.tmp-<pid>-<hex>``, whose lock it holds while it
+    lives: what the dead have left is swept when a dataset is opened, what the living have is left alone.
+
+    Attributes:
+        root: The dataset's folder.
+        workshop: The writer's own folder.
+
+    Args:
+        root: The dataset's folder; made if it is missing.
+        description: What all its bundles have in common.
+        every: Bundles between two writes of the manifest.
+
+    Raises:
+        SettingsError: If the dataset is of another kind; nothing is touched.
+        FormatError: If what is there is broken.
+        StorageError: If the file system refuses.
+    """
+
+    def __init__(self, root: Path, description: Description, every: int = 25) -> None:
+        self.root = root.absolute()
+        refuse_other(self.root, description)
+        self._episodes = self.root / layout.EPISODES
+        self.workshop = self._episodes / f"{layout.TEMPORARY}{os.getpid()}-{uuid.uuid4().hex}"
+        self._manifest = ManifestWriter(self.root, description)
+        self._every = every
+        self._lock: Lock | None = None
+        make_folder(self._episodes)
+        with locked(self.root / layout.LOCK):
+            sweep(self._episodes)
+            self._manifest.open()
+            with naming(self.workshop):
+                self.workshop.mkdir()
+            self._lock = Lock(self.workshop)
+            self._lock.attempt()
+
+    def has(self, capture_id: str) -> bool:
+        """Tell whether there is a bundle of that id."""
+        return (self._episodes / layout.bundle_name(capture_id)).exists()
+
+    def prepare(self, bundle: Bundle) -> PreparedBundle:
+        """Write a bundle's files where nobody looks for them.
+
+        Raises:
+            StorageError: If the file system refuses, or there is a bundle of that id. Nothing is left behind then.
+        """
+        prepared = PreparedBundle(self, bundle, self.workshop / bundle.id)
+        self._refuse_twin(bundle)
+        try:
+            bundles.write(prepared.folder, bundle)
+        except BaseException:
+            prepared.discard()
+            raise
+        return prepared
+
+    def _refuse_twin(self, bundle: Bundle) -> None:
+        if self.has(bundle.capture_id):
+            raise StorageError(
+                f"{self._episodes / bundle.id}: is there already, and bundles are never replaced; "
+                "give another koyu.id_seed"
+            )
+
+    def commit(self, bundle: Bundle, folder: Path) -> None:
+        """Give a bundle's folder its final name: from here on it exists."""
+        target = self._episodes / bundle.id
+        self._refuse_twin(bundle)
+        with naming(target):
+            os.rename(folder, target)
+            sync_folder(self._episodes)
+        self._manifest.add(entry_of(bundle.sidecar))
+        if self._manifest.pending >= self._every:
+            self._manifest.flush()
+
+    def close(self) -> None:
+        """List what is not listed yet, and remove the writer's own folder. Calling it again does nothing."""
+        try:
+            self._manifest.flush()
+        finally:
+            shutil.rmtree(self.workshop, ignore_errors=True)
+            if self._lock is not None:
+                self._lock.release()
+
+
+class PreparedBundle:
+    """A bundle whose files are all written.
+
+    Attributes:
+        folder: Where they are.
+    """
+
+    def __init__(self, writer: DatasetWriter, bundle: Bundle, folder: Path) -> None:
+        self.folder = folder
+        self._writer = writer
+        self._bundle = bundle
+
+    def commit(self) -> None:
+        """Give the bundle its final name.
+
+        Raises:
+            StorageError: If the file system refuses, or there is a bundle of that id.
+        """
+        self._writer.commit(self._bundle, self.folder)
+
+    def discard(self) -> None:
+        """Remove every file, if it was not committed."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def sweep(episodes: Path) -> None:
+    """Remove what dead writers have left; called under the dataset's lock, so that nobody is about to begin."""
+    for folder in sorted(episodes.glob(f"{layout.TEMPORARY}*")):
+        if folder.is_dir() and not folder.is_symlink() and is_abandoned(folder):
+            shutil.rmtree(folder, ignore_errors=True)
