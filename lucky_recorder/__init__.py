@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         WorkerStalledError,
     )
     from lucky_recorder.observer import Observer
+    from lucky_recorder.session.lerobot_view import lerobot_view
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings import Column, RecorderSettings
     from lucky_recorder.wrappers import RecordSession
@@ -51,6 +52,7 @@ _HOMES = {
     "VideoError": "errors",
     "WorkerStalledError": "errors",
     "commands_to_ctrl": "capture.command",
+    "lerobot_view": "session.lerobot_view",
 }
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "WorkerStalledError",
     "__version__",
     "commands_to_ctrl",
+    "lerobot_view",
 ]
 
 

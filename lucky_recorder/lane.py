@@ -49,6 +49,7 @@ class Lane:
         self._is_open = False
         self._row = 0
         self._ticks_per_row = source.clocks.ticks_per_row
+        self._ticks_per_step = source.clocks.ticks_per_step
         self._pending_flags = 0
         self._last_time = -math.inf
         self._first_time = 0.0
@@ -69,6 +70,7 @@ class Lane:
         self._reads_before = [c for c in called if c.phase == "before"]
         self._reads_after = [c for c in called if c.phase == "after"]
         self._merged = [c for c in called if c.merge is not None]
+        self._known_late = [c for c in self._reads_after if c.merge is None]
         self._bind()
 
     def _bind(self) -> None:
@@ -154,6 +156,14 @@ class Lane:
             last = self.buffer.blocks[channel.name].last(self.buffer.ticks)
             value = channel.read(self._moment) if channel.read else None
             last[...] = last + value if channel.merge == "sum" else last | value
+        if self._known_late and self._ends_the_rows_step():
+            for channel in self._known_late:
+                self._read_again(channel)
+
+    def _ends_the_rows_step(self) -> bool:
+        """Tell whether this tick is the last of the step in which its row began: what the step says is known now."""
+        per_step, began = self._ticks_per_step, self.ticks - self.ticks % self._ticks_per_row
+        return (self.ticks + 1) % per_step == 0 and began // per_step == self.ticks // per_step
 
     def drop_half(self) -> None:
         """Forget the half tick that is open."""
@@ -189,6 +199,13 @@ class Lane:
             self.buffer.missing[channel.name].append(value is None)
         block = self.buffer.blocks[channel.name].open
         block[self._row] = 0 if value is None else value
+
+    def _read_again(self, channel: Channel) -> None:
+        assert channel.read is not None
+        value = channel.read(self._moment)
+        if channel.nullable:
+            self.buffer.missing[channel.name][-1] = value is None
+        self.buffer.blocks[channel.name].last(self.buffer.ticks)[...] = 0 if value is None else value
 
     def _ran_backwards(self, now: float) -> None:
         raise CaptureError(

@@ -255,10 +255,14 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         finally:
             substeps.is_recording = False
         if self._lane is None:
+            if self._resets_itself:
+                self._is_done = bool(result[2] or result[3])
             return result
         if substeps.steps != before + 1:
-            times = substeps.steps - before
-            error = CaptureError(f"the environment stepped its physics {times} times in a step, not once; leave data_hz")
+            error = CaptureError(
+                f"the environment stepped its physics {substeps.steps - before} times in a step, not once, so ticks "
+                "inside of it cannot be told; keep data_hz and every frame_rate at or below the control rate"
+            )
             self._lane = None
             self.observer.fail(error)
             raise error

@@ -405,7 +405,7 @@ def test_ticks_at_another_rate_than_declared_are_warned_of_once(bare: Any, read_
     observer, advance = bare(data_hz=25)
     observer.start_recording()
     with pytest.warns(
-        RuntimeWarning, match=r"two ticks lie 0\.02 s .* data rate 25 Hz says 0\.04 s.*set data_hz"
+        RuntimeWarning, match=r"two ticks lie 0\.02 s .* rate 25 Hz says 0\.04 s.*set data_hz"
     ) as caught:
         advance(4)
     assert len(caught) == 1
@@ -625,7 +625,7 @@ def test_only_seeded_episodes_are_reproducible(bare: Any, is_seeded: bool) -> No
     observer.start_recording()
     observer.end_current_episode(success=True)
     for _ in range(2):
-        observer.begin_episode(is_seeded)
+        observer.begin_episode(7 if is_seeded else None)
         advance()
         observer.end_current_episode(success=True)
     observer.stop_recording()

@@ -61,17 +61,16 @@ def give_up() -> None:
 
 
 def break_painter(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    working, drawn = Painter.draw, []
+    working, drawn = Painter.color, []
 
     def broken(painter: Painter, picture: Any) -> Any:
         if picture.scene is not None:
             drawn.append(1)
             if len(drawn) > after:
-                picture.release()
                 give_up()
         return working(painter, picture)
 
-    monkeypatch.setattr(Painter, "draw", broken)
+    monkeypatch.setattr(Painter, "color", broken)
 
 
 BREAKS = {

@@ -155,7 +155,8 @@ class Painter:
     def depth(self, picture: Picture) -> tuple[NDArray[np.float32], Frustum]:
         """Draw planar metres, float32, shape ``(height, width)``, top row first; 0 where there is no surface."""
         assert picture.scene is not None
-        frustum = Frustum.of(picture.scene, self._cameras[picture.camera].height)
+        camera = self._cameras[picture.camera]
+        frustum = Frustum.of(picture.scene, camera.width, camera.height)
         return metres(self.surfaces(picture).z, frustum)[::-1], frustum
 
     def labels(self, picture: Picture) -> tuple[Pixels, bool]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lucky_recorder.bindings import Camera, Lidar
-from lucky_recorder.capture import holdings, names, snapshot
+from lucky_recorder.capture import bounds, holdings, names, snapshot
 from lucky_recorder.capture.clocks import Clocks, clocks
 from lucky_recorder.capture.columns import MODES, Scene, columns_of
 from lucky_recorder.capture.command import CommandMap
@@ -69,9 +69,9 @@ class Source:
         self.robots = find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
         self.columns = columns_of(Scene(settings, simulation, self.robots, self._env))
         self.channels = tuple({c.channel.name: c.channel for c in self.columns}.values())
-        streams = streams_of(settings, self.clocks.data, simulation.model if simulation else None)
         self._sync = self._level()
         self._rig = snapshot.Rig(self._eyes())
+        streams = streams_of(settings, self.clocks.data, simulation.model if simulation else None)
         self._holdings = holdings.Holdings(simulation.model) if simulation and self.needs_gl else None
         mode = MODES[settings.mode]
         return Schema(
@@ -124,10 +124,12 @@ class Source:
         return snapshot.through_state(self._simulation, index)
 
     def casters(self) -> list[Caster]:
-        """Return what scans for each lidar, on private copies of the model as it is now."""
+        """Return what scans for each lidar, on a private copy of the model as it is now."""
         simulation = self._simulation
         assert simulation is not None
-        return [Caster(lidar, copy.copy(simulation.model)) for lidar in self.settings.recorded_lidars]
+        model = copy.copy(simulation.model)
+        bounds.refresh(model)
+        return [Caster(lidar, model) for lidar in self.settings.recorded_lidars]
 
     def _pool(self, cameras: int) -> snapshot.ScenePool:
         if self._simulation is None:

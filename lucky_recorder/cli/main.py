@@ -10,6 +10,7 @@ from lucky_recorder.cli.check import check
 from lucky_recorder.cli.demo import demo
 from lucky_recorder.cli.doctor import doctor
 from lucky_recorder.cli.info import info
+from lucky_recorder.cli.lerobot import lerobot
 from lucky_recorder.cli.record import record
 from lucky_recorder.cli.view import view
 from lucky_recorder.version import __version__
@@ -32,5 +33,5 @@ def main(
     """Records Gymnasium and MuJoCo simulations as robot-learning data, and reads it back."""
 
 
-for command in (demo, record, info, check, view, doctor):
+for command in (demo, record, info, check, lerobot, view, doctor):
     app.command()(command)

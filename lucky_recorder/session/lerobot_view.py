@@ -1,6 +1,6 @@
 """A copy of a session for LeRobot: files are linked, and what LeRobot's readers cannot take is left out.
 
-Left out are lidar files, masks, combined RGBD files, cameras off the data rate, depth (unless asked for), and episodes
+Left out are lidar files, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth (unless asked for), and episodes
 of which a linked camera has no video. One robot's rows are kept; lists of one value become plain columns.
 """
 
@@ -10,6 +10,7 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,8 +71,8 @@ def lerobot_view(session: str | Path | Session, dst: str | Path, robot: str | No
         session: The session.
         dst: The folder to make; it must not exist, or be empty.
         robot: The robot whose rows are kept; needed where the session has several.
-        depth: Also link depth streams, described the way LeRobot's own depth streams are: right to 17 codes, and only
-            at rates whose frame times are whole milliseconds.
+        depth: Also link depth streams, described the way the depth streams of LeRobot 0.6 are: right to 17 codes, and
+            only at rates whose frame times are whole milliseconds. Earlier versions cannot open such a view.
 
     Raises:
         SettingsError: If the robot is unknown or not said, or the folder is there already.
@@ -105,11 +106,11 @@ def _free_folder(target: Path, source: Path) -> Path:
 def _streams(session: Session, depth: bool) -> tuple[tuple[CameraStream, ...], list[str]]:
     kept, left_out = [], []
     for stream in session.cameras.values():
-        if stream.rate != session.hz:
+        if (stream.rate / session.hz).denominator != 1:
             left_out.append(f"{stream.key}: runs at {stream.rate} Hz, rows at {session.hz} Hz")
         elif stream.codec == "ffv1" and not depth:
             left_out.append(f"{stream.key}: depth")
-        elif stream.codec == "ffv1" and 1000 % stream.rate:
+        elif stream.codec == "ffv1" and Fraction(1000) % stream.rate:
             left_out.append(f"{stream.key}: frame times at {stream.rate} Hz are no whole milliseconds")
         elif stream.codec not in (*_COLOR_CODECS, "ffv1"):
             left_out.append(f"{stream.key}: codec {stream.codec}")
@@ -294,5 +295,6 @@ def _depth_feature(feature: Mapping[str, Any]) -> dict[str, Any]:
         "video.shift": 0,
         "video.use_log": False,
         "is_depth_map": True,
+        "depth_unit": "m",
     }
     return {**feature, "info": info}

@@ -358,7 +358,7 @@ class Episode:
         folder, name = self._session._folder, camera.removeprefix(_PREFIX)
         video = f"videos/observation.masks.{name}/{self._numbered('file')}.mp4"
         described = folder.json(video.removesuffix(".mp4") + ".json")
-        if not all(k.isdecimal() and isinstance(v, str) for k, v in described.items()):
+        if not all(_is_label(k) and isinstance(v, str) for k, v in described.items()):
             raise FormatError(f"{folder.path / video}: the JSON file beside it does not map ids to names")
         return MaskFrames(FrameReader(folder.file(video)), {int(k): v for k, v in described.items()})
 
@@ -381,7 +381,24 @@ class Episode:
 
         name = f"data/{self._numbered(f'lidar-{lidar}', by_episode=True)}"
         folder = self._session._folder
-        return Scans(folder.table(name + ".parquet"), folder.json(name + ".json"), name + ".json")
+        return Scans(folder.table(name + ".parquet"), folder.json(name + ".json"), folder.path / name)
+
+    def has_masks(self, camera: str) -> bool:
+        """Tell whether the episode has a mask stream of a camera."""
+        name = camera.removeprefix(_PREFIX)
+        return self._session._folder.has(f"videos/observation.masks.{name}/{self._numbered('file')}.mp4")
+
+    def has_scans(self, lidar: str) -> bool:
+        """Tell whether the episode has scans of a lidar."""
+        return self._session._folder.has(f"data/{self._numbered(f'lidar-{lidar}', by_episode=True)}.parquet")
+
+    def has_video(self, camera: str) -> bool:
+        """Tell whether the episode has a video of a camera: a stream that failed left none.
+
+        Raises:
+            KeyError: If the session has no such camera.
+        """
+        return self.meta.get(f"videos/{self._session._stream(camera).key}/chunk_index") is not None
 
     def _numbered(self, stem: str, by_episode: bool = False) -> str:
         """Return the chunk and file name of a file that ``meta/`` does not speak of: one per episode."""
@@ -444,6 +461,10 @@ def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
 
 def _is_picture(shape: list[Any]) -> bool:
     return len(shape) == 3 and all(type(n) is int and 0 < n <= 1 << 16 for n in shape)
+
+
+def _is_label(key: str) -> bool:
+    return key.isascii() and key.isdecimal() and len(key) <= 3
 
 
 def _short(value: object) -> str:

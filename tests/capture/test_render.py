@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from fractions import Fraction
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +14,6 @@ from capture.models import contents, scene
 from lucky_recorder.capture import gl
 from lucky_recorder.capture.render import Painter
 from lucky_recorder.capture.snapshot import Picture, ScenePool
-from lucky_recorder.schema import Stream
 from lucky_recorder.testing import CountEnv
 
 
@@ -148,9 +146,8 @@ def test_a_scene_is_given_back_even_if_it_cannot_be_drawn(moving: Any, monkeypat
 
 
 def test_pixels_that_are_there_already_pass_through() -> None:
-    stream = Stream("observation.images.seen", "seen", "color", 64, 48, Fraction(50))
     pixels = np.arange(64 * 48 * 3, dtype=np.uint8).reshape(48, 64, 3)
-    drawn, bottom_up = Painter([stream], "model").draw(Picture(0, pixels=pixels))
+    drawn, bottom_up = Painter([at((64, 48), "seen", source="render")], "model").color(Picture(0, pixels=pixels))
     assert drawn is pixels
     assert not bottom_up
 

@@ -167,5 +167,5 @@ def test_a_model_that_never_resets_itself_has_no_instabilities() -> None:
 def test_only_what_a_model_has_is_computed() -> None:
     plain = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='0.1'/></worldbody></mujoco>")
     everything = mujoco.MjModel.from_xml_string(EVERYTHING)
-    assert len(simulation._kinematics(plain)) == 3
-    assert len(simulation._kinematics(everything)) == 6
+    assert len(simulation.kinematics(plain)) == 3
+    assert len(simulation.kinematics(everything)) == 6
