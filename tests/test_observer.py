@@ -402,6 +402,19 @@ def test_a_simulation_that_resets_itself_fails_the_episode(bare: Any, read_back:
     assert [(e.meta["length"], e.meta["success"]) for e in episodes] == [(tick, False), (2, True)]
 
 
+def test_where_mujoco_may_not_reset_itself_a_bad_state_is_found_all_the_same(bare: Any, read_back: Any) -> None:
+    observer, advance = bare()
+    observer.env.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+    observer.start_recording()
+    advance(2)
+    observer.env.data.qvel[0] = np.nan
+    mujoco.mj_step(observer.env.model, observer.env.data)
+    with pytest.raises(lr.CaptureError, match="qpos holds NaN or infinity at tick 2"):
+        observer.tick()
+    observer.stop_recording()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]
+
+
 def test_ticks_at_another_rate_than_declared_are_warned_of_once(bare: Any, read_back: Any) -> None:
     observer, advance = bare(data_hz=25)
     observer.start_recording()
