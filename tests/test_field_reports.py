@@ -426,3 +426,23 @@ def test_report_20_a_rate_that_does_not_divide_is_refused(record: Any, tmp_path:
     with episode.frames("seen") as frames:
         assert (len(frames), frames.info.fps) == (3, 10)
     assert (info["hz"], info["features"]["observation.images.seen"]["info"]["video.fps"]) == (20, 10)
+
+
+def test_report_23_declared_info_keys_are_null_where_they_are_absent(record: Any, run: Any) -> None:
+    class Talks(CountEnv):
+        def _info(self) -> dict[str, Any]:
+            said = {"score": float(self.t)} if self.t != 2 else {"score": None}
+            return {**super()._info(), **({} if self.t == 3 else said), "never declared": object()}
+
+    env = record(
+        Talks(4), columns=[lr.Column("score", "info:score"), lr.Column("absent", "info:absent", dtype="int64")]
+    )
+    run(env)
+    env.close()
+    session = check_session(env.session_path)
+    rows = session.episode(0).rows()
+    assert rows["score"].to_pylist() == [1.0, None, None, 4.0]
+    assert rows["absent"].to_pylist() == [None] * 4
+    assert str(rows.schema.field("absent").type) == "int64"
+    assert session.stats["score"]["count"] == [2]
+    assert session.stats["score"]["mean"] == [2.5]
