@@ -187,7 +187,8 @@ def _span(field: str, value: Any) -> tuple[float, float, int]:
 class Lidar:
     """One lidar sensor.
 
-    The rays form a grid of azimuths and elevations in the frame of a site: x forward, y left, z up.
+    The rays form a grid of azimuths and elevations in the frame of a site: x forward, y left, z up. They are cast into
+    the model as it is when an episode begins; what is changed in the model after that shows in the next episode.
 
     Attributes:
         name: The Output Name: part of the file names; ``[A-Za-z0-9_-]+``.

@@ -152,6 +152,14 @@ class Session:
         described: list[str] = table.sort_by("task_index")[texts[0]].to_pylist()
         return described
 
+    def tasks_path(self) -> Path:
+        """Return the path of ``meta/tasks.parquet``.
+
+        Raises:
+            FormatError: If the file is missing.
+        """
+        return self._folder.file(layout.TASKS_PATH)
+
     @cached_property
     def stats(self) -> dict[str, Any]:
         """The content of ``meta/stats.json``."""
@@ -280,7 +288,7 @@ class Episode:
             KeyError: If a column is unknown.
             FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says.
         """
-        name = self._expand("data_path", chunk_index=self._count("chunk_index"), file_index=self._count("file_index"))
+        name = self._data_file
         with self._session._folder.parquet(name) as file:
             known = file.schema_arrow.names
             wanted = known if columns is None else list(columns)
@@ -295,6 +303,19 @@ class Episode:
                 f"meta/episodes says {self.length}"
             )
         return rows
+
+    @property
+    def _data_file(self) -> str:
+        chunk, file = self._count("chunk_index"), self._count("file_index")
+        return self._expand("data_path", chunk_index=chunk, file_index=file)
+
+    def data_path(self) -> Path:
+        """Return the path of the data file that holds the episode's rows.
+
+        Raises:
+            FormatError: If the file is missing, or not where a session may have it.
+        """
+        return self._session._folder.file(self._data_file)
 
     def video_path(self, camera: str) -> Path:
         """Return the path of the episode's video, by camera name or full key.
