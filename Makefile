@@ -37,7 +37,8 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.installed-dev
+docs: $(VENV)/.installed-dev $(VENV)/.draws
+	$(BIN)/python docs/images/streams.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 check: lint docs test

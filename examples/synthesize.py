@@ -16,7 +16,7 @@ env = lr.RecordSession(
     output_dir=arguments.output_dir,
     cameras=[
         lr.Camera("front", width=160, height=120, depth_mode="rgbd", masks=("cube", "hand")),
-        lr.Camera("stereo", source="front", width=160, height=120, depth_mode="depth_only", sensor_model="ActiveStereo"),
+        lr.Camera("stereo", "front", width=160, height=120, depth_mode="depth_only", sensor_model="ActiveStereo"),
     ],
     record_masks=True,
     lidars=[dict(name="hand", site="grasp", pattern="solid_state", rate=10, noise_m=0.001, record_video_proxy=True)],

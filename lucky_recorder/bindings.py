@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # ruff: noqa: RUF009 - what `checked` returns declares a field, it is no default shared by all objects.
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction

@@ -209,8 +209,9 @@ class Lane:
 
     def _ran_backwards(self, now: float) -> None:
         raise CaptureError(
-            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self.ticks} of the episode: "
-            "the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a reset you mean"
+            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self.ticks} of the "
+            "episode: the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a "
+            "reset you mean"
         )
 
     def _note_instabilities(self) -> None:
@@ -223,8 +224,8 @@ class Lane:
         self._note_instabilities()
         if (self._instabilities > known).any():
             raise CaptureError(
-                f"the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick {self.ticks} of the "
-                "episode; lower the time step or the commands, or call mark_reset() if you mean it"
+                "the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick "
+                f"{self.ticks} of the episode; lower the time step or the commands, or call mark_reset() if you mean it"
             )
 
     def _check_finite(self, phase: str) -> None:
@@ -244,8 +245,9 @@ class Lane:
         step, expected = self._last_time - self._first_time, float(1 / self.source.clocks.base)
         if self._last_time > self._first_time >= 0 and abs(step - expected) > _CLOCK_TOLERANCE * expected:
             warnings.warn(
-                f"two ticks lie {step:g} s of simulated time apart, but the rate {clock.show(self.source.clocks.base)} Hz "
-                f"says {expected:g} s: timestamps will not be the simulation's; set data_hz",
+                f"two ticks lie {step:g} s of simulated time apart, but the rate "
+                f"{clock.show(self.source.clocks.base)} Hz says {expected:g} s: timestamps will not be the "
+                "simulation's; set data_hz",
                 RuntimeWarning,
                 stacklevel=4,
             )

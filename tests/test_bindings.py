@@ -27,7 +27,10 @@ def camera(**fields: Any) -> lr.Camera:
         ({"masks": []}, "masks=.*name 1 to 255 bodies or geoms"),
         ({"masks": ["cube", "cube"]}, "masks=.*stands twice"),
         ({"sensor_model": "Lidar"}, "sensor_model='Lidar': choose one of ActiveStereo"),
-        ({"sensor_params": {"baseline_m": 0.1}}, "sensor_params=.*unknown parameter; known: none, without a sensor_model"),
+        (
+            {"sensor_params": {"baseline_m": 0.1}},
+            "sensor_params=.*unknown parameter; known: none, without a sensor_model",
+        ),
         ({"debug_channel": "shadow"}, "debug_channel='shadow': unknown channel; known: none, without a sensor_model"),
         ({"depth_scale": 0}, "depth_scale=0: give a finite number above 0"),
         ({"depth_scale": -0.001}, "depth_scale=-0.001"),
@@ -41,7 +44,10 @@ def test_a_camera_that_cannot_be_is_refused(fields: dict[str, Any], why: str) ->
 @pytest.mark.parametrize(
     ("params", "why"),
     [
-        ({"base_m": 0.1}, r"sensor_params=.*'base_m'.*known: baseline_m, subpixel_px, noise_px, min_range_m, max_range_m"),
+        (
+            {"base_m": 0.1},
+            r"sensor_params=.*'base_m'.*known: baseline_m, subpixel_px, noise_px, min_range_m, max_range_m",
+        ),
         ({"baseline_m": 0}, r"sensor_params\.baseline_m=0\.0: give a number above 0"),
         ({"baseline_m": -1}, r"sensor_params\.baseline_m=-1\.0: give a number above 0"),
         ({"noise_px": -0.1}, r"sensor_params\.noise_px=-0\.1: give 0 or more"),
@@ -100,7 +106,10 @@ def test_which_streams_a_depth_mode_asks_for(mode: str, folders: list[str]) -> N
         ({"elevation": (-10, 10, 2.5)}, "elevation=.*a whole number of rays"),
         ({"elevation": (-10, float("nan"), 2)}, "elevation"),
         ({"azimuth": (0, 360, 10_000), "elevation": (0, 1, 101)}, "azimuth=.*at most 1000000 rays a scan"),
-        ({"azimuth": (0, 360, 4097), "record_video_proxy": True}, "record_video_proxy=True: a video shows at most 4096"),
+        (
+            {"azimuth": (0, 360, 4097), "record_video_proxy": True},
+            "record_video_proxy=True: a video shows at most 4096",
+        ),
         ({"rate": 0}, "rate=0"),
         ({"site": " "}, "site=' '"),
         ({"site": 3}, "site=3"),

@@ -71,7 +71,7 @@ def test_noise_and_quantisation_can_both_be_left_out() -> None:
 
 
 def test_what_only_one_eye_sees_is_not_measured() -> None:
-    """A near plane before a far one: the second eye, to the right, does not see a strip beside the near one's left edge."""
+    """The second eye is to the right: it does not see a strip beside the left edge of a near plane before a far one."""
     depth = wall(4.0)
     depth[:, 30:] = 1.0
     near, far = FOCAL * 0.2 / 1.0, FOCAL * 0.2 / 4.0  # 12 and 3 pixels
@@ -87,7 +87,9 @@ def test_what_only_one_eye_sees_is_not_measured() -> None:
     assert mirrored[0].nonzero()[0].tolist() == [*range(12)]
 
 
-@pytest.mark.parametrize(("metres", "is_in_range"), [(0.1, False), (0.16, True), (9.0, True), (12.0, False), (0.0, False)])
+@pytest.mark.parametrize(
+    ("metres", "is_in_range"), [(0.1, False), (0.16, True), (9.0, True), (12.0, False), (0.0, False)]
+)
 def test_what_is_out_of_range_is_not_measured(metres: float, is_in_range: bool) -> None:
     measured = seen(stereo(wall(metres), noise_px=0.0, subpixel_px=0.0))
     assert ((measured > 0) == is_in_range).all()
@@ -103,7 +105,9 @@ def test_noise_is_the_frames_own() -> None:
         return sensors.noise(*key).standard_normal(8).tobytes()
 
     keys: list[tuple[Any, ...]] = [
-        *itertools.product([0, 1, 2**32, 2**63 - 1], ["seed 1", "seed 11", "attempt 1"], ["a", "b", "1a"], [0, 1, 2**32]),
+        *itertools.product(
+            [0, 1, 2**32, 2**63 - 1], ["seed 1", "seed 11", "attempt 1"], ["a", "b", "1a"], [0, 1, 2**32]
+        ),
         (0, "seed 1a", "", 0),
     ]
     words = [(seed, episode, stream, frame) for seed, episode, stream, frame in keys]

@@ -13,6 +13,7 @@ import numpy as np
 
 import lucky_recorder as lr
 from lucky_recorder.collect import collect
+from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.sheet import Panel, color_depth, draw_scan, overlay, sheet
 from lucky_recorder.video.decode import FrameReader
 from lucky_recorder.video.still import write_png
@@ -32,7 +33,10 @@ ROOM = """
     <geom type="box" pos="1.2 0.8 0.3" size="0.3 0.3 0.3" rgba="0.9 0.3 0.2 1"/>
     <geom type="cylinder" pos="-1.1 1.0 0.4" size="0.25 0.4" rgba="0.2 0.5 0.9 1"/>
     <geom type="sphere" pos="0.2 -1.2 0.35" size="0.35" rgba="0.3 0.7 0.3 1"/>
-    <body pos="0 0 0.4"><joint name="turn" axis="0 0 1"/><site name="lidar"/><geom type="cylinder" size="0.08 0.1" rgba="0.1 0.1 0.1 1"/></body>
+    <body pos="0 0 0.4">
+      <joint name="turn" axis="0 0 1"/> <site name="lidar"/>
+      <geom type="cylinder" size="0.08 0.1" rgba="0.1 0.1 0.1 1"/>
+    </body>
   </worldbody>
 </mujoco>"""
 
@@ -40,7 +44,7 @@ ROOM = """
 def record_arm(folder: str) -> lr.Session:
     """An arm before cameras of every kind."""
     cameras = [
-        lr.Camera("front", **SIZE, depth_mode="rgbd", masks=("cube", "hand", "base")),
+        lr.Camera("front", **SIZE, depth_mode="rgbd", masks=("shoulder", "hand", "cube")),
         lr.Camera("stereo", source="front", **SIZE, depth_mode="depth_only", sensor_model="ActiveStereo"),
         lr.Camera("slow", source="front", width=160, height=120, frame_rate=12.5),
         lr.Camera("wrist", **SIZE),
@@ -66,12 +70,14 @@ def record_room(folder: str) -> lr.Session:
     return lr.Session(observer.session_path)
 
 
-def frame_of(episode: lr.Session, camera: str, frame: int) -> np.ndarray:
+def frame_of(episode: Episode, camera: str, frame: int) -> np.ndarray:
+    """Return a frame of a camera."""
     with episode.frames(camera) as frames:
         return frames[frame]
 
 
-def depth_of(episode: lr.Session, camera: str) -> np.ndarray:
+def depth_of(episode: Episode, camera: str) -> np.ndarray:
+    """Return a camera's depth of the moment that is shown, in colours."""
     return color_depth(episode.depth(camera)[TICK])
 
 
@@ -87,16 +93,17 @@ def draw(folder: str) -> dict[str, list[np.ndarray]]:
     """Record, and return the pictures of each page, from left to right."""
     arm, room = record_arm(folder).episode(0), record_room(folder).episode(0)
     front, masks, scans = frame_of(arm, "front", TICK), arm.masks("front"), room.scans("lidar")
+    ranges = scans.ranges(0).reshape(scans.shape)
     with FrameReader(arm.rgbd_path("front"), track=0) as color, FrameReader(arm.rgbd_path("front"), track=1) as depth:
         tracks = [color[TICK], color_depth(depth[TICK].astype(np.float32))]
-    fast = [frame_of(arm, "front", tick)[::2, ::2] for tick in range(TICK, TICK + 8)]
-    slow = [frame_of(arm, "slow", tick // 4) for tick in range(TICK + 2, TICK + 10, 4)]
+    fast = [frame_of(arm, "front", tick)[::2, ::2] for tick in range(TICK + 2, TICK + 9)]
+    slow = [frame_of(arm, "slow", tick // 4) for tick in range(TICK + 2, TICK + 9, 4)]
     return {
         "color": [front, frame_of(arm, "wrist", TICK)],
         "depth": [front, depth_of(arm, "front"), depth_of(arm, "stereo")],
         "rgbd": tracks,
         "masks": [front, overlay(masks[TICK], front)],
-        "lidar": [frame_of(room, "above", 0), from_above(scans.to_points(0)), draw_scan(scans.ranges(0).reshape(scans.shape))],
+        "lidar": [frame_of(room, "above", 0), from_above(scans.to_points(0)), draw_scan(ranges)],
         "rates": [*fast, *slow],
     }
 

@@ -19,8 +19,8 @@ from lucky_recorder.capture.render import Painter
 from lucky_recorder.capture.robots import Robot, find_robots
 from lucky_recorder.capture.simulation import Simulation, Sync
 from lucky_recorder.capture.sources import KINEMATIC_KINDS
-from lucky_recorder.errors import SettingsError
 from lucky_recorder.capture.streams import scans_of, streams_of
+from lucky_recorder.errors import SettingsError
 from lucky_recorder.schema import Schema
 from lucky_recorder.settings import RecorderSettings
 
@@ -97,7 +97,8 @@ class Source:
             for index, camera in enumerate(cameras)
         ]
         feeling = [
-            snapshot.Eye(self.clocks.every(lidar.rate), self._scan_of(lidar, index)) for index, lidar in enumerate(lidars)
+            snapshot.Eye(self.clocks.every(lidar.rate), self._scan_of(lidar, index))
+            for index, lidar in enumerate(lidars)
         ]
         return seeing + feeling
 

@@ -110,7 +110,8 @@ def _scan(lidar: Lidar, rate: Fraction) -> ScanStream:
         "name": lidar.name,
         "pattern": lidar.pattern,
         "rate": clock.number(rate),
-        "frame": "sensor: x forward, y left, z up; sensor_position and sensor_orientation (w x y z) place it in the world",
+        "frame": "sensor: x forward, y left, z up; sensor_position and sensor_orientation (w x y z) place it in "
+        "the world",
         "mount": {"site": lidar.site},
         "azimuth_deg": lidar.azimuths.tolist(),
         "elevation_deg": lidar.elevations.tolist(),

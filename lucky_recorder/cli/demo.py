@@ -40,7 +40,8 @@ def demo(
             tasks=("Pick up the cube",),
             max_episode_length_s=1.5,
         )
-        path = record_plan(Plan("LuckyRecorder/PickCube-v0", _every_stream(settings) if streams else settings, episodes, fail=0.2))
+        settings = _every_stream(settings) if streams else settings
+        path = record_plan(Plan("LuckyRecorder/PickCube-v0", settings, episodes, fail=0.2))
     Console(highlight=False).print(tree(path))
     say(f"Look at it with: {sys.argv[0]} info {path}")
 

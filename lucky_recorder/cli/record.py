@@ -51,7 +51,8 @@ def record(
         str | None, typer.Option(metavar="QUALITY", help="model, or fast or fastest: cheaper shadows, for a CPU.")
     ] = None,
     depth: Annotated[
-        str | None, typer.Option(metavar="MODE", help="Depth of every camera of the model: rgbd, separate or depth_only.")
+        str | None,
+        typer.Option(metavar="MODE", help="Depth of every camera of the model: rgbd, separate or depth_only."),
     ] = None,
     mask: Annotated[
         list[str] | None,

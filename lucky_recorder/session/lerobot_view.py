@@ -1,7 +1,8 @@
 """A copy of a session for LeRobot: files are linked, and what LeRobot's readers cannot take is left out.
 
-Left out are lidar files, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth (unless asked for), and episodes
-of which a linked camera has no video. One robot's rows are kept; lists of one value become plain columns.
+Left out are lidar files, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth (unless
+asked for), and episodes of which a linked camera has no video. One robot's rows are kept; lists of one value become
+plain columns.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.files import make_folder, naming, stage, write_json
 from lucky_recorder.session import layout
 from lucky_recorder.session.checks.declared import declare
-from lucky_recorder.session.reader import CameraStream, Episode, Session
+from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.reader import CameraStream, Session
 from lucky_recorder.statistics import ColumnStatistics
 
 _LARGEST_DEPTH_CODE = 4095 * 16

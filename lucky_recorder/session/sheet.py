@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.session.reader import Episode, Session
+from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.reader import Session
 
 Picture = NDArray[np.uint8]
 _GAP = 4
@@ -89,7 +90,7 @@ def _scans(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
 
 
 def draw_scan(ranges: NDArray[np.float32]) -> Picture:
-    """Colour a scan as depth is, shape ``(elevations, azimuths)``: the highest row on top, azimuth growing to the left."""
+    """Colour a scan as depth is, shape ``(elevations, azimuths)``: the highest row on top, azimuth to the left."""
     seen = np.where(np.isfinite(ranges) & (ranges > 0), ranges, np.float32(0))
     tall, wide = (max(1, _SMALLEST_SIDE // length) for length in seen.shape)
     return color_depth(seen[::-1, ::-1]).repeat(tall, axis=0).repeat(wide, axis=1)

@@ -52,7 +52,7 @@ class Mirror:
         return shown[..., 1] == -1
 
     def codes(self, scale: float) -> np.ndarray:
-        """Depth codes as the format has them: ``round(metres / scale)``, 0 for no surface or a code that does not fit."""
+        """Depth codes as the format has them: ``round(metres / scale)``; 0 for nothing, or what does not fit."""
         exact = np.rint(self.depth().astype(np.float64) / scale)
         exact[self.background() | (exact > 65535)] = 0
         return exact.astype(np.uint16)

@@ -40,7 +40,10 @@ def settled(
         ({"substeps": 10, "data": 25, "frames": (100, 5)}, (25, 100, 4, 2)),
         # The base ticks at every step, whatever is looked at more rarely.
         ({"data": 10, "frames": (5,)}, (10, 50, 5, 1)),
-        ({"control": "200/3", "substeps": 5, "frames": ("1000/3", "200/3")}, (Fraction(200, 3), Fraction(1000, 3), 5, 5)),
+        (
+            {"control": "200/3", "substeps": 5, "frames": ("1000/3", "200/3")},
+            (Fraction(200, 3), Fraction(1000, 3), 5, 5),
+        ),
         ({"control": "200/3", "data": "200/9"}, (Fraction(200, 9), Fraction(200, 3), 3, 1)),
         # Without an environment a tick of the caller's is a row.
         ({"control": None, "data": 50, "frames": (25,)}, (50, 50, 1, 1)),
@@ -57,7 +60,10 @@ def test_every_rate_is_a_whole_number_of_base_ticks(asked: dict[str, Any], expec
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({"frames": (30,)}, "camera 'c0': frame_rate='30': does not divide .* 50 Hz, evenly; nearest that do: 25 or 50 Hz"),
+        (
+            {"frames": (30,)},
+            "camera 'c0': frame_rate='30': does not divide .* 50 Hz, evenly; nearest that do: 25 or 50 Hz",
+        ),
         ({"frames": (50, 100)}, "camera 'c1': frame_rate='100': is above the fastest rate here; the nearest: 50 Hz"),
         ({"control": 20, "frames": (30,)}, "frame_rate='30': is above the fastest rate here; the nearest: 20 Hz"),
         ({"substeps": 10, "frames": (30,)}, "frame_rate='30': does not divide .* 500 Hz.*: 500/17 or 125/4 Hz"),
@@ -76,5 +82,7 @@ def test_a_rate_that_cannot_be_met_exactly_is_refused_naming_the_nearest(asked: 
 
 def test_what_is_not_recorded_has_no_say() -> None:
     cameras = [{"name": "off", "frame_rate": 7, "enabled": False}, {"name": "on"}]
-    one = clocks(settings(data_hz=50, cameras=cameras, lidars=[{"name": "l", "rate": 7, "enabled": False}]), Fraction(50))
+    one = clocks(
+        settings(data_hz=50, cameras=cameras, lidars=[{"name": "l", "rate": 7, "enabled": False}]), Fraction(50)
+    )
     assert one.base == 50

@@ -31,7 +31,8 @@ FLAT = """
     <geom name="ball" type="sphere" size="0.2" pos="0.3 0.1 0.5"/>
     <geom name="ghost" type="box" size="0.1 0.2 0.1" pos="-0.5 0 0.6" rgba="1 0 0 0.3"/>
     <geom name="mirror" type="plane" size="0.3 0.3 0.1" pos="-0.4 -0.2 0.3" material="glass"/>
-    <body name="b" pos="0.6 -0.2 0.4"><joint type="slide" axis="0 0 1"/><geom name="rod" type="capsule" size="0.05 0.2"/></body>
+    <body name="b" pos="0.6 -0.2 0.4">
+      <joint type="slide" axis="0 0 1"/><geom name="rod" type="capsule" size="0.05 0.2"/></body>
   </worldbody>
 </mujoco>
 """.replace("<worldbody>", '<asset><material name="glass" reflectance="0.5"/></asset><worldbody>', 1)
@@ -133,7 +134,9 @@ def test_where_there_is_nothing_the_code_is_0() -> None:
 
 
 def test_codes_never_saturate() -> None:
-    depth = np.array([[0, 0.00004, 0.00005001, 0.0001, 6.5535, 6.55354, 6.55356, 6.6, 1e30, -1, np.inf, np.nan]], np.float32)
+    depth = np.array(
+        [[0, 0.00004, 0.00005001, 0.0001, 6.5535, 6.55354, 6.55356, 6.6, 1e30, -1, np.inf, np.nan]], np.float32
+    )
     assert codes(depth, 0.0001).tolist() == [[0, 0, 1, 1, 65535, 65535, 0, 0, 0, 0, 0, 0]]
     assert codes(depth, 1e-300).max() == 0
 

@@ -270,7 +270,9 @@ def test_scanning_touches_nothing_of_the_users(tmp_path: Path) -> None:
     assert (contents(model), contents(data)) == before
 
 
-@pytest.mark.parametrize(("fields", "why"), [({"site": "lider"}, "lidar 'Top': site='lider'.*lidar"), ({}, "site='Top'")])
+@pytest.mark.parametrize(
+    ("fields", "why"), [({"site": "lider"}, "lidar 'Top': site='lider'.*lidar"), ({}, "site='Top'")]
+)
 def test_a_site_that_is_not_there_is_refused_naming_those_that_are(tmp_path: Path, fields: Any, why: str) -> None:
     model, data = room()
     observer = lr.Observer(output_dir=tmp_path, data_hz=50, model=model, data=data, mode="full_scene",
@@ -291,7 +293,8 @@ def scan_files(path: Path) -> list[str]:
 def test_files_are_numbered_by_the_episode_in_the_chunk_of_its_video(tmp_path: Path, proxy: bool) -> None:
     model, data = room()
     observer = lr.Observer(
-        output_dir=tmp_path, data_hz=50, mode="full_scene", model=model, data=data, files_per_chunk=2, episodes_per_file=2,
+        output_dir=tmp_path, data_hz=50, mode="full_scene", model=model, data=data,
+        files_per_chunk=2, episodes_per_file=2,
         lidars=[
             {"name": "Top", "site": "lidar", "record_video_proxy": proxy, **GRID},
             {"name": "off", "site": "nowhere", "enabled": False},
@@ -349,7 +352,9 @@ def test_a_discarded_attempt_leaves_nothing(tmp_path: Path) -> None:
     assert path is not None
     session = check_session(path)
     assert [len(e.scans("lidar")) for e in session] == [2, 3]
-    assert [p for p in scan_files(path) if "001" in p] == [f"data/chunk-000/lidar-lidar-001.{e}" for e in ("json", "mp4", "parquet")]
+    assert [p for p in scan_files(path) if "001" in p] == [
+        f"data/chunk-000/lidar-lidar-001.{e}" for e in ("json", "mp4", "parquet")
+    ]
     assert len(scan_files(path)) == 6
     assert not list(path.rglob("*.tmp"))
 
@@ -370,8 +375,8 @@ def test_a_rate_of_its_own(tmp_path: Path) -> None:
 
 def test_lidar_records_without_rows_and_without_cameras(tmp_path: Path) -> None:
     model, data = room()
-    observer = lr.Observer(output_dir=tmp_path, data_hz=50, model=model, data=data, record_data=False, mode="full_scene",
-                           record_cameras=False, lidars=[{"name": "lidar", **GRID}])  # fmt: skip
+    observer = lr.Observer(output_dir=tmp_path, data_hz=50, model=model, data=data, record_data=False,
+                           mode="full_scene", record_cameras=False, lidars=[{"name": "lidar", **GRID}])  # fmt: skip
     observer.start_recording()
     for _ in range(3):
         observer.tick()

@@ -122,14 +122,16 @@ def test_255_objects_have_a_label_each() -> None:
     with Film(model, mujoco.MjData(model), [camera("top", masks, height=96)], record_masks=True) as film:
         labels = film.surfaces(film.look()[0])[1]
     assert set(counts(labels)) == set(range(256))
-    with pytest.raises(lr.SettingsError, match="x: masks=.*name 1 to 255"):
+    with pytest.raises(lr.SettingsError, match=r"x: masks=.*name 1 to 255"):
         Labels(model, [f"g{i}" for i in range(256)], "x: masks")
 
 
 @pytest.mark.parametrize("name", ["cupe", "slide", "mark"])
 def test_a_name_that_is_neither_a_body_nor_a_geom_is_refused(name: str) -> None:
     model = mujoco.MjModel.from_xml_string(BOXES)
-    with pytest.raises(lr.SettingsError, match=f"camera 'seen': masks='{name}': the model has neither a body nor a geom"):
+    with pytest.raises(
+        lr.SettingsError, match=f"camera 'seen': masks='{name}': the model has neither a body nor a geom"
+    ):
         Film(model, mujoco.MjData(model), [camera("top", ["thing", name])], record_masks=True)
 
 

@@ -30,7 +30,11 @@ def info_of(data_hz: Any = 50, **camera: Any) -> dict[str, Any]:
 
 def test_what_a_depth_stream_says_of_itself() -> None:
     feature = info_of(depth_scale=0.0005)
-    assert (feature["dtype"], feature["shape"], feature["names"]) == ("video", [48, 64, 1], ["height", "width", "channels"])
+    assert (feature["dtype"], feature["shape"], feature["names"]) == (
+        "video",
+        [48, 64, 1],
+        ["height", "width", "channels"],
+    )
     assert feature["info"] == {
         "video.fps": 50, "video.height": 48, "video.width": 64, "video.channels": 1,
         "video.codec": "ffv1", "video.pix_fmt": "gray16le", "video.is_depth_map": True, "has_audio": False,
@@ -94,7 +98,9 @@ def test_stereo_through_an_orthographic_camera_is_refused() -> None:
     model = mujoco.MjModel.from_xml_string(ORTHOGRAPHIC)
     camera = {"name": "flat", "depth_mode": "depth_only", **SIZE}
     assert source_of(model, cameras=[camera]).schema.streams[0].kind == "depth"
-    with pytest.raises(lr.SettingsError, match="camera 'flat': sensor_model='ActiveStereo': an orthographic camera's rays"):
+    with pytest.raises(
+        lr.SettingsError, match="camera 'flat': sensor_model='ActiveStereo': an orthographic camera's rays"
+    ):
         source_of(model, cameras=[{**camera, "sensor_model": "ActiveStereo"}])
 
 
@@ -109,7 +115,11 @@ def test_depth_without_mujoco_is_refused(record: Any, tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("camera", "video", "why"),
     [
-        ({"depth_mode": "depth_only", "frame_rate": 2000}, "h264", "frame_rate='2000': ffv1 video .* at most 1000 frames"),
+        (
+            {"depth_mode": "depth_only", "frame_rate": 2000},
+            "h264",
+            "frame_rate='2000': ffv1 video .* at most 1000 frames",
+        ),
         ({"depth_mode": "rgbd"}, "h264", "data_hz='2000': ffv1 video of the camera 'front' holds at most 1000 frames"),
         ({"frame_rate": 250}, "av1", "frame_rate='250': av1 video .* at most 240 frames a second"),
     ],
@@ -146,7 +156,13 @@ def test_a_stream_has_its_cameras_rate_or_the_datas() -> None:
 def test_what_a_scan_stream_says_of_itself() -> None:
     lidar = lr.Lidar("Top", site="grasp", azimuth=(0, 180, 4), elevation=(-5, 5, 2), rate="25/2", noise_m=0.01)
     (stream,) = scans_of(RecorderSettings(lidars=[lidar, lr.Lidar("off", enabled=False)]), Fraction(50))
-    assert (stream.name, stream.rate, stream.rays, stream.columns, stream.has_proxy) == ("Top", Fraction(25, 2), 8, 4, False)
+    assert (stream.name, stream.rate, stream.rays, stream.columns, stream.has_proxy) == (
+        "Top",
+        Fraction(25, 2),
+        8,
+        4,
+        False,
+    )
     assert stream.description | {"frame": "", "ray_order": ""} == {
         "name": "Top", "pattern": "spinning", "rate": 12.5, "frame": "", "ray_order": "", "mount": {"site": "grasp"},
         "azimuth_deg": [0, 45, 90, 135], "elevation_deg": [-5, 5], "rays": 8, "min_range_m": 0.0, "max_range_m": 100.0,

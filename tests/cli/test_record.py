@@ -222,7 +222,7 @@ def test_a_recording_of_pictures_alone_is_checked_too(record, place):
         (["--env", COUNT, "--render-quality", "slow"], "error: render_quality='slow': choose one of model"),
         (["--env", COUNT, "--depth", "rgbd"], "error: depth='rgbd': goes with the cameras that --camera names"),
         (["--env", COUNT, "--mask", "cube"], "error: mask=['cube']: goes with the cameras that --camera names"),
-        (["--env", COUNT, "--camera", "wall", "--depth", "deep"], "error: camera 'wall': depth_mode='deep': choose one"),
+        (["--env", COUNT, "--camera", "wall", "--depth", "deep"], "error: camera 'wall': depth_mode='deep'"),
         (["--env", COUNT, "--lidar", "eye:fast"], "error: lidar='eye:fast': give SITE or SITE:RATE"),
         (["--env", COUNT, "--lidar", "eye:0"], "error: lidar 'eye': rate="),
         (["--env", COUNT, "--video-format", "gif"], "error: video_format='gif': choose one of h264"),

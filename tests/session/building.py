@@ -216,7 +216,9 @@ class Recording:
         return FinishedScans(*poses, ranges, geoms, proxy)
 
     def _proxy(self, stream: ScanStream, count: int, attempt: int) -> VideoFile:
-        encoder = VideoEncoder(self._path(f"lidar-{stream.name}", attempt, ".mp4"), width=64, height=64, fps=stream.rate)
+        encoder = VideoEncoder(
+            self._path(f"lidar-{stream.name}", attempt, ".mp4"), width=64, height=64, fps=stream.rate
+        )
         for frame in range(count):
             encoder.write(np.full((64, 64, 3), frame, np.uint8))
         return encoder.close()

@@ -170,7 +170,9 @@ def test_a_session_without_videos(tmp_path: Path, view: Callable[..., Session]) 
     assert os.path.samefile(*(p / "data/chunk-000/file-000.parquet" for p in (recording.root, made.path)))
 
 
-def test_where_links_fail_it_copies(full: Recording, view: Callable[..., Session], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_links_fail_it_copies(
+    full: Recording, view: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(source: object, target: object) -> None:
         raise OSError("no links here")
 

@@ -176,6 +176,20 @@ def test_scans_that_are_none(full_copy: Path, change: Callable[[pa.Table], pa.Ta
         Session(full_copy).episode(1).scans("top")
 
 
+def test_a_file_of_another_stream_is_read_as_what_it_should_be(full_copy: Path) -> None:
+    color, mask, depth = (
+        full_copy / f"videos/observation.{name}/chunk-000/file-001.{suffix}"
+        for name, suffix in (("images.Front", "mp4"), ("masks.Front", "mp4"), ("images.Front_depth", "mkv"))
+    )
+    contents = [file.read_bytes() for file in (color, mask, depth)]
+    for file, content in zip((depth, color, mask), contents, strict=True):
+        file.write_bytes(content)
+    episode = Session(full_copy).episode(1)
+    assert episode.frames("Front")[0].shape == (48, 64, 3)
+    assert episode.depth("Front")[0].shape == (48, 64)
+    assert episode.masks("Front")[0].shape == (48, 64)
+
+
 # The contact sheet.
 
 
@@ -219,7 +233,12 @@ def test_a_stream_that_failed_is_left_out(full_copy: Path) -> None:
         rewrite(meta, with_value(f"videos/observation.images.Front/{part}", 1, None))
     opened = Session(full_copy)
     shown = [panel.stream for panel in panels(opened, opened.episode(1), 0)]
-    assert shown == ["observation.images.Front_depth", "observation.images.Fast", "observation.images.Slow_depth", "lidar-side"]
+    assert shown == [
+        "observation.images.Front_depth",
+        "observation.images.Fast",
+        "observation.images.Slow_depth",
+        "lidar-side",
+    ]
 
 
 def test_a_tick_that_is_not_there(session: Session) -> None:
@@ -229,7 +248,9 @@ def test_a_tick_that_is_not_there(session: Session) -> None:
 
 
 def test_scans_of_nothing_are_black(describe: Callable[..., Session], full_copy: Path) -> None:
-    rewrite(full_copy / f"{SCANS}.parquet", with_value("range", 0, [float("inf")] * 4 + [-1.0, float("nan"), 0.0, -5.0]))
+    rewrite(
+        full_copy / f"{SCANS}.parquet", with_value("range", 0, [float("inf")] * 4 + [-1.0, float("nan"), 0.0, -5.0])
+    )
     opened = Session(full_copy)
     drawn = {panel.stream: panel.picture for panel in panels(opened, opened.episode(1), 0)}
     assert not drawn["lidar-top"].any()

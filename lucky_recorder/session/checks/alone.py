@@ -55,9 +55,7 @@ def _mask(place: re.Match[str]) -> unlisted.Twins:
     return unlisted.twins_of_mask(place["camera"], Place(int(place["chunk"]), int(place["file"])))
 
 
-def _video_faults(
-    file: str, place: re.Match[str], evidence: Evidence, likeness: dict[str, VideoInfo]
-) -> Iterator[str]:
+def _video_faults(file: str, place: re.Match[str], evidence: Evidence, likeness: dict[str, VideoInfo]) -> Iterator[str]:
     if place["kind"] == "masks":
         video, occurring = masks.look_at_mask(file, evidence)
     else:

@@ -32,11 +32,13 @@ _SCHEMA = {
     "geom_id": pa.list_(pa.int32()),
 }
 _UNIT_ERROR = 1e-6
+# No length, and no angle, is a number that float32 cannot hold.
+_LARGEST = 1e30
 NO_GEOM = -1
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and abs(value) < math.inf  # type: ignore[arg-type]
+    return type(value) in (int, float) and abs(value) < _LARGEST  # type: ignore[arg-type]
 
 
 def _is_text(value: object) -> bool:
@@ -115,9 +117,7 @@ def _read(file: str, evidence: Evidence, read: Callable[[str], Any]) -> Any:
     return evidence.read(file, read) if file in evidence.files else None
 
 
-def _description_faults(
-    name: str, description: Mapping[str, Any], said: dict[str, Mapping[str, Any]]
-) -> Iterator[str]:
+def _description_faults(name: str, description: Mapping[str, Any], said: dict[str, Mapping[str, Any]]) -> Iterator[str]:
     for field, (is_right, expected) in _DESCRIPTION.items():
         if field not in description:
             yield f"{field} is missing"
@@ -142,7 +142,7 @@ def _sensor(description: Mapping[str, Any]) -> Sensor | None:
     if not all(field in description and is_right(description[field]) for field, (is_right, _) in _DESCRIPTION.items()):
         return None
     exact = rate(description["rate"])
-    limits = (np.float32(float(description[field])) for field in ("min_range_m", "max_range_m"))
+    limits = [np.float32(description[field]) for field in ("min_range_m", "max_range_m")]
     return Sensor(exact, description["rays"], *limits) if exact is not None else None
 
 

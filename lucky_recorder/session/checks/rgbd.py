@@ -1,4 +1,4 @@
-"""Checks of the combined files: packet for packet the colour and depth files they were copied from (spec: Video streams)."""
+"""Checks of the combined files: packet for packet what their colour and depth files hold (spec: Video streams)."""
 
 from __future__ import annotations
 

@@ -67,7 +67,8 @@ def test_only_colour_has_statistics(full_copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hz", "rate"), [("200/3", "200/3"), ("200/3", "200"), ("50", "50/3"), ("50", "100"), ("1000", "1000"), ("30", "10")]
+    ("hz", "rate"),
+    [("200/3", "200/3"), ("200/3", "200"), ("50", "50/3"), ("50", "100"), ("1000", "1000"), ("30", "10")],
 )
 def test_depth_at_any_rate(tmp_path: Path, hz: str, rate: str) -> None:
     one = Fraction(rate)

@@ -85,7 +85,8 @@ def widen(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    "change", [drop, widen, lambda t: t.append_column("more", t["scan_index"]), lambda t: t.select(t.column_names[::-1])]
+    "change",
+    [drop, widen, lambda t: t.append_column("more", t["scan_index"]), lambda t: t.select(t.column_names[::-1])],
 )
 def test_other_columns(full_copy: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     rewrite(full_copy / SCANS, change)
@@ -107,6 +108,8 @@ def test_other_columns(full_copy: Path, change: Callable[[pa.Table], pa.Table]) 
         ("rays", 10**9, "rays is 1000000000, expected a whole number up to 1000000"),
         ("min_range_m", -1, "min_range_m is -1, expected metres"),
         ("max_range_m", None, "max_range_m is None, expected metres"),
+        ("max_range_m", 1e308, "max_range_m is 1e+308, expected metres"),
+        ("max_range_m", 10**400, "max_range_m is 1000"),
         ("noise_m", True, "noise_m is True, expected metres"),
         ("noise_m", 0.5, "says otherwise than the sensor's first episode"),
     ],
