@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from lucky_recorder.capture.snapshot import Picture
 from lucky_recorder.schema import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import mujoco
 
@@ -57,20 +58,31 @@ class Painter:
         Raises:
             GLError: If this machine cannot make a GL context.
         """
+        self._model = model
         if self._gl is None:
             self._gl = gl.make_context()
-        self._model = model
+            self._gl.release()
         self._make_context()
 
     def _make_context(self) -> None:
         import mujoco
 
         assert self._model is not None
-        if self._context is not None:
-            self._context.free()
         prepared = copy.copy(self._model)
         self._set_up(prepared)
-        self._context = mujoco.MjrContext(prepared, int(mujoco.mjtFontScale.mjFONTSCALE_100))
+        with self._current():
+            if self._context is not None:
+                self._context.free()
+            self._context = mujoco.MjrContext(prepared, int(mujoco.mjtFontScale.mjFONTSCALE_100))
+
+    @contextlib.contextmanager
+    def _current(self) -> Iterator[None]:
+        assert self._gl is not None
+        self._gl.make_current()
+        try:
+            yield
+        finally:
+            self._gl.release()
 
     def _set_up(self, model: mujoco.MjModel) -> None:
         """Set the size and the quality of the context that is about to be made."""
@@ -89,12 +101,13 @@ class Painter:
         if change.is_deep:
             self._make_context()
             return
-        for texture in change.textures:
-            mujoco.mjr_uploadTexture(self._model, self._context, texture)
-        for mesh in change.meshes:
-            mujoco.mjr_uploadMesh(self._model, self._context, mesh)
-        for hfield in change.hfields:
-            mujoco.mjr_uploadHField(self._model, self._context, hfield)
+        with self._current():
+            for texture in change.textures:
+                mujoco.mjr_uploadTexture(self._model, self._context, texture)
+            for mesh in change.meshes:
+                mujoco.mjr_uploadMesh(self._model, self._context, mesh)
+            for hfield in change.hfields:
+                mujoco.mjr_uploadHField(self._model, self._context, hfield)
 
     def draw(self, picture: Picture) -> tuple[Pixels, bool]:
         """Draw a picture and give its scene back.
@@ -109,10 +122,12 @@ class Painter:
         stream = self._streams[picture.stream]
         pixels = self._pixels[stream.height, stream.width]
         viewport = mujoco.MjrRect(0, 0, stream.width, stream.height)
+        offscreen = int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN)
         try:
-            mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._context)
-            mujoco.mjr_render(viewport, picture.scene, self._context)
-            mujoco.mjr_readPixels(pixels, None, viewport, self._context)
+            with self._current():
+                mujoco.mjr_setBuffer(offscreen, self._context)
+                mujoco.mjr_render(viewport, picture.scene, self._context)
+                mujoco.mjr_readPixels(pixels, None, viewport, self._context)
         finally:
             picture.release()
         return pixels, True
@@ -120,7 +135,8 @@ class Painter:
     def close(self) -> None:
         """Free the contexts."""
         if self._context is not None:
-            self._context.free()
+            with self._current():
+                self._context.free()
         if self._gl is not None:
             self._gl.gl.free()
         self._context = self._gl = None

@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from capture.models import WHOLE_STATE, settings
+from capture.models import WHOLE_STATE, settings, state
 from lucky_recorder.capture.snapshot import Picture
 from lucky_recorder.capture.source import Source, open_source
 
@@ -30,16 +30,16 @@ class Film:
     def open(self) -> None:
         """Draw with the source's model from here on."""
         assert self.source.painter is not None
-        self._in_worker(self.source.painter.open, self.source.model_copy())
+        self.in_worker(self.source.painter.open, self.source.model_copy())
 
-    def _in_worker(self, job: Any, *arguments: Any) -> Any:
+    def in_worker(self, job: Any, *arguments: Any) -> Any:
         return self._thread.submit(job, *arguments).result()
 
     def begin(self) -> Any:
         """What happens at an episode's beginning; returns what had changed."""
         change = self.source.change()
         if change is not None:
-            self._in_worker(self.source.painter.change, change)
+            self.in_worker(self.source.painter.change, change)
         return change
 
     def look(self) -> list[Picture]:
@@ -53,7 +53,7 @@ class Film:
         """Draw snapshots, top row first."""
         drawn = []
         for picture in pictures:
-            pixels, bottom_up = self._in_worker(self.source.painter.draw, picture)
+            pixels, bottom_up = self.in_worker(self.source.painter.draw, picture)
             drawn.append((pixels[::-1] if bottom_up else pixels).copy())
         return drawn
 
@@ -61,7 +61,7 @@ class Film:
         return self.draw(self.look())
 
     def close(self) -> None:
-        self._in_worker(self.source.painter.close)
+        self.in_worker(self.source.painter.close)
         self._thread.shutdown()
 
     def __enter__(self) -> Film:
@@ -77,7 +77,7 @@ def reference(
     """What MuJoCo's own renderer draws of a state. The caller's model and data stay as they are."""
     model = copy.copy(model)
     shown = mujoco.MjData(model)
-    mujoco.mj_copyState(model, data, shown, WHOLE_STATE)
+    mujoco.mj_setState(model, shown, state(model, data), WHOLE_STATE)
     mujoco.mj_forward(model, shown)
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     with mujoco.Renderer(model, height, width) as renderer:

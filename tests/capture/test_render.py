@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from fractions import Fraction
 from typing import Any
 
@@ -8,6 +9,8 @@ import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
+from mujoco.egl import GLContext
+from OpenGL import EGL
 
 import lucky_recorder as lr
 from capture.drawing import Film, reference
@@ -120,6 +123,33 @@ def test_a_new_model_is_drawn_after_the_old_one(moving: Any) -> None:
         np.testing.assert_array_equal(film.frame()[0], reference(other, other_data, "overview"))
 
 
+def test_what_others_drew_with_may_be_collected_in_the_drawing_thread(moving: Any) -> None:
+    """A rendering context that is collected deletes what has its numbers in whatever context is current."""
+    model, data = moving
+    others = []
+    with Film(model, data, [at((64, 48), "overview")]) as film:
+        film.frame()
+        window = GLContext(64, 48)
+        window.make_current()
+        others.append(mujoco.MjrContext(model, int(mujoco.mjtFontScale.mjFONTSCALE_100)))
+        film.in_worker(others.clear)
+        for _ in range(3):
+            mujoco.mj_step(model, data, 20)
+            np.testing.assert_array_equal(film.frame()[0], reference(model, data, "overview"))
+        model.vis.quality.numslices = 9
+        assert film.begin().is_deep
+        np.testing.assert_array_equal(film.frame()[0], reference(model, data, "overview"))
+        window.free()
+
+
+def test_our_context_is_current_only_while_it_draws(moving: Any) -> None:
+    model, data = moving
+    with Film(model, data, [at((64, 48), "overview")]) as film:
+        for job in (film.frame, film.begin, film.open):
+            job()
+            assert not film.in_worker(EGL.eglGetCurrentContext)
+
+
 def test_what_draws_is_known_once_opened(moving: Any) -> None:
     model, data = moving
     film = Film(model, data, [at((64, 48), "overview")])
@@ -160,6 +190,8 @@ def test_pixels_that_are_there_already_pass_through() -> None:
 
 def rendered_run(record: Any = None, **settings: Any) -> list[np.ndarray]:
     """Run an environment that renders itself, with or without a recorder around it; returns what it rendered."""
+    # A viewer that gymnasium has closed deletes its buffers when it is collected, from whatever context is current.
+    gc.collect()
     env = gym.make("LuckyRecorder/PickCube-v0", render_mode="rgb_array", width=64, height=48)
     recorder = env if record is None else record(env, **settings)
     recorder.reset(seed=3)
