@@ -418,9 +418,7 @@ def test_where_mujoco_may_not_reset_itself_a_bad_state_is_found_all_the_same(bar
 def test_ticks_at_another_rate_than_declared_are_warned_of_once(bare: Any, read_back: Any) -> None:
     observer, advance = bare(data_hz=25)
     observer.start_recording()
-    with pytest.warns(
-        RuntimeWarning, match=r"two ticks lie 0\.02 s .* rate 25 Hz says 0\.04 s.*set data_hz"
-    ) as caught:
+    with pytest.warns(RuntimeWarning, match=r"two ticks lie 0\.02 s .* rate 25 Hz says 0\.04 s.*set data_hz") as caught:
         advance(4)
     assert len(caught) == 1
     observer.stop_recording()

@@ -492,7 +492,10 @@ def test_a_slower_camera_takes_every_nth_row(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"data_hz": 40}, r"data_hz='40': does not divide the fastest rate here, 50 Hz, evenly; nearest that do: 25 or 50 Hz"),
+        (
+            {"data_hz": 40},
+            r"data_hz='40': does not divide the fastest rate here, 50 Hz, evenly; nearest that do: 25 or 50 Hz",
+        ),
         ({"data_hz": 100}, r"data_hz='100': is above the fastest rate here; the nearest: 50 Hz"),
         (
             {"cameras": [{"name": "a", "source": "render", "frame_rate": 30}]},

@@ -32,25 +32,11 @@ class Shield:
         if self._ident() != self._thread:
             return
         if phase == "start":
-            _leave(self._context)
+            self._context.release()
         else:
-            self._context.gl.make_current()
+            self._context.make_current()
 
     def lower(self) -> None:
         """Leave collections alone again."""
         if self._around in gc.callbacks:
             gc.callbacks.remove(self._around)
-
-
-def _leave(context: Context) -> None:
-    """Make no context current in this thread."""
-    if context.backend == "egl":
-        from mujoco import egl
-        from OpenGL import EGL
-
-        nothing = EGL.EGL_NO_SURFACE
-        EGL.eglMakeCurrent(egl.EGL_DISPLAY, nothing, nothing, EGL.EGL_NO_CONTEXT)
-    elif context.backend == "osmesa":
-        from OpenGL import GL, osmesa
-
-        osmesa.OSMesaMakeCurrent(None, None, GL.GL_FLOAT, 0, 0)

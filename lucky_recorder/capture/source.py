@@ -166,6 +166,11 @@ class Source:
             return None
         return lambda: simulation.sync(level)
 
+    def refresh(self) -> None:
+        """Bring the private data to the present state, with everything that follows from it."""
+        if self._simulation is not None:
+            self._simulation.sync(Sync.FORWARD)
+
     @property
     def instabilities(self) -> NDArray[np.int32] | None:
         """How often MuJoCo has found a bad state and reset itself, always up to date; None where it never does."""

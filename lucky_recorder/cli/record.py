@@ -70,9 +70,7 @@ def record(
     discard: Annotated[
         bool | None, typer.Option("--discard/--keep-failed", help="Discard failed episodes; kept if it is not said.")
     ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Description of a task. Repeatable.")
-    ] = None,
+    task: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Description of a task. Repeatable.")] = None,
     fail: Annotated[
         float | None, typer.Option(metavar="P", help="Probability that the environment's expert is to fail.")
     ] = None,

@@ -280,9 +280,7 @@ def _values(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
 
 def _info(plan: _Plan, keys: set[str], frames: int) -> dict[str, Any]:
     features = {
-        key: feature
-        for key, feature in plan.session.features.items()
-        if feature.get("dtype") != "video" or key in keys
+        key: feature for key, feature in plan.session.features.items() if feature.get("dtype") != "video" or key in keys
     }
     for stream in plan.streams:
         if stream.codec == "ffv1":
@@ -292,14 +290,18 @@ def _info(plan: _Plan, keys: set[str], frames: int) -> dict[str, Any]:
     info = {key: value for key, value in plan.session.info.items() if key != "video_path"}
     paths = {"data_path": layout.DATA_PATH} | ({"video_path": layout.VIDEO_PATH} if keys else {})
     robots = plan.session.robots
-    return info | paths | {
-        "robots": [robots[plan.robot or 0]],
-        "total_episodes": len(plan.episodes),
-        "total_frames": frames,
-        "episodes_per_file": plan.session.info.get("episodes_per_file", 1) if plan.keeps_data_files else 1,
-        "splits": {"train": f"0:{len(plan.episodes)}"},
-        "features": features,
-    }
+    return (
+        info
+        | paths
+        | {
+            "robots": [robots[plan.robot or 0]],
+            "total_episodes": len(plan.episodes),
+            "total_frames": frames,
+            "episodes_per_file": plan.session.info.get("episodes_per_file", 1) if plan.keeps_data_files else 1,
+            "splits": {"train": f"0:{len(plan.episodes)}"},
+            "features": features,
+        }
+    )
 
 
 def _of_one_robot(feature: Mapping[str, Any], robot: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -131,6 +131,7 @@ def test_a_reading_is_a_copy() -> None:
     assert settled.tolist() == [0, 0, 0]
 
 
+@settings(deadline=None)
 @given(hnp.arrays(st.sampled_from([*INTEGERS, "float64", "float32", "bool"]), 3), st.sampled_from([*INTEGERS, "bool"]))
 @example(np.full(3, 2.0**64), "uint64")
 @example(np.full(3, 2.0**63), "int64")

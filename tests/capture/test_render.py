@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from typing import Any
 
 import gymnasium as gym
@@ -157,6 +158,8 @@ def test_pixels_that_are_there_already_pass_through() -> None:
 
 def rendered_run(record: Any = None, **settings: Any) -> list[np.ndarray]:
     """Run an environment that renders itself, with or without a recorder around it; returns what it rendered."""
+    # A viewer that gymnasium has closed deletes its buffers when it is collected, from whatever context is current.
+    gc.collect()
     env = gym.make("LuckyRecorder/PickCube-v0", render_mode="rgb_array", width=64, height=48)
     recorder = env if record is None else record(env, **settings)
     recorder.reset(seed=3)

@@ -317,5 +317,3 @@ def test_an_interrupt_before_the_first_episode_leaves_nothing(record, place, mon
     assert result.exit_code == 130
     assert "session:" not in result.output
     assert not (place / "DataSessions").exists()
-
-

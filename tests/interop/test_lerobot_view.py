@@ -80,9 +80,7 @@ def test_a_session_with_everything_switched_on(opened: Callable[..., tuple], eve
     compare_pictures(found["observation.images.fast"], np.concatenate(fast))
 
 
-def test_depth_is_handed_out_in_millimetres(
-    opened: Callable[..., tuple], everything: Path, lerobot: LeRobot
-) -> None:
+def test_depth_is_handed_out_in_millimetres(opened: Callable[..., tuple], everything: Path, lerobot: LeRobot) -> None:
     if lerobot.version == "0.4.4":
         pytest.skip("it has no depth")
     truth, found, depth = opened(everything, depth=True)
