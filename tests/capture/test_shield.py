@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable
+from typing import cast
 
 import mujoco
 import numpy as np
@@ -13,7 +14,7 @@ import lucky_recorder as lr
 from capture.drawing import Film
 from capture.models import scene
 from lucky_recorder.capture import gl
-from lucky_recorder.capture.shield import Shield, _leave
+from lucky_recorder.capture.shield import Shield
 
 
 class Dropped:
@@ -47,22 +48,24 @@ def test_collected_in_our_thread_it_takes_nothing_of_ours() -> None:
 
         known = [see(step) for step in range(3)]
         for step in (0, 1, 2):
-            Dropped(lambda: _leave(context))
-            assert film._in_worker(gc.collect) > 0
+            Dropped(context.release)
+            assert film.in_worker(gc.collect) > 0
             for before, after in zip(known[step], see(step), strict=True):
                 np.testing.assert_array_equal(before, after)
 
 
 def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up() -> None:
     class Context:
-        backend = "none"
         made_current = 0
 
         def make_current(self) -> None:
             self.made_current += 1
 
+        def release(self) -> None:
+            pass
+
     context = Context()
-    shield = Shield(gl.Context(context, "none", ""))
+    shield = Shield(cast(gl.Context, context))
     gc.collect()
     assert context.made_current == 1
     elsewhere = threading.Thread(target=gc.collect)
