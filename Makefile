@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: demo test lint docs check clean
+.PHONY: demo test lint docs interop interop-envs check clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,14 +18,27 @@ demo: $(VENV)/.installed $(VENV)/.draws
 	@$(BIN)/lucky-recorder demo $(DEMO_ARGS)
 
 test: $(VENV)/.installed-dev $(VENV)/.draws
-	$(BIN)/python -m pytest $(TEST_ARGS)
+	$(BIN)/python -m pytest --ignore=tests/interop -n auto --dist loadfile $(TEST_ARGS)
+
+# What others read of a session. Their environments are built once, in ~/.cache/lucky_recorder/interop or wherever
+# LUCKY_RECORDER_INTEROP says; what cannot be built here is skipped, and says why.
+interop: $(VENV)/.installed-interop $(VENV)/.draws
+	bash tests/interop/lerobot_env.sh || echo "LeRobot's environment cannot be built here: its tests are skipped."
+	$(BIN)/python -m pytest tests/interop $(TEST_ARGS)
+
+# What others simulate: each family of environments with the MuJoCo it needs.
+interop-envs: $(VENV)/.installed-dev $(VENV)/.draws
+	for family in dm_control robosuite metaworld gymnasium_robotics; do
+	  $(BIN)/python tests/interop/envs/record_$$family.py
+	done
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.installed-dev
+docs: $(VENV)/.installed-dev $(VENV)/.draws
+	$(BIN)/python docs/images/streams.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 check: lint docs test
@@ -75,6 +88,11 @@ $(VENV)/.installed-dev: $(VENV)/.made pyproject.toml
 	@echo "Installing the package and its tools into $(VENV) ..."
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-interop: $(VENV)/.installed-dev
+	@echo "Installing the readers that sessions are tried on into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --editable '.[dev,interop,view]'
+	touch $@
 
 # Without OpenGL everything works but pictures, so what is missing here stops nothing.
 $(VENV)/.draws: | $(VENV)/.installed

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lucky_recorder.evaluation import evaluate
     from lucky_recorder.koyu_settings import KoyuSettings
     from lucky_recorder.observer import Observer
+    from lucky_recorder.session.lerobot_view import lerobot_view
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings import Column, RecorderSettings
     from lucky_recorder.wrappers import RecordSession
@@ -56,6 +57,7 @@ _HOMES = {
     "WorkerStalledError": "errors",
     "commands_to_ctrl": "capture.command",
     "evaluate": "evaluation",
+    "lerobot_view": "session.lerobot_view",
 }
 
 # Rooms with names of their own, such as ``lr.koyu.Dataset``.
@@ -85,6 +87,7 @@ __all__ = [
     "__version__",
     "commands_to_ctrl",
     "evaluate",
+    "lerobot_view",
 ]
 
 

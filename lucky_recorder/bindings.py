@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # ruff: noqa: RUF009 - what `checked` returns declares a field, it is no default shared by all objects.
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,6 +25,8 @@ _DEPTH_MODES: dict[str, tuple[StreamKind, ...]] = {
 }
 _MOST_LABELS = 255
 _MOST_RAYS = 1_000_000
+# A ray is at least two pixels wide in the video, and 8192 are what encoders take.
+_MOST_FILMED = 4096
 _PATTERNS = {
     "spinning": ((-180.0, 180.0, 360), (-15.0, 15.0, 16)),
     "solid_state": ((-60.0, 60.0, 120), (-12.5, 12.5, 32)),
@@ -86,7 +87,7 @@ def _numbers(field: str, value: Any) -> tuple[tuple[str, float], ...]:
         pairs = sorted(dict(value).items())
     except (TypeError, ValueError):
         raise SettingsError.of(field, value, "give a table of numbers by name") from None
-    return tuple((v.text(field, name), v.positive(f"{field}.{name}", number)) for name, number in pairs)
+    return tuple((v.text(field, name), v.number(f"{field}.{name}", number)) for name, number in pairs)
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,12 @@ def _check_sensor(camera: Camera, place: str) -> None:
         if name not in sensor.defaults:
             known = ", ".join(sensor.defaults) or "none, without a sensor_model"
             raise SettingsError.of(f"{place}sensor_params", {name: value}, f"unknown parameter; known: {known}")
+        if not (value > 0 or (value == 0 and name in sensor.may_be_zero)):
+            least = "0 or more" if name in sensor.may_be_zero else "a number above 0"
+            raise SettingsError.of(f"{place}sensor_params.{name}", value, f"give {least}")
+    nearest, farthest = (camera.calibration.get(f"{end}_range_m") for end in ("min", "max"))
+    if nearest is not None and farthest is not None and nearest >= farthest:
+        raise SettingsError.of(f"{place}sensor_params.min_range_m", nearest, f"give less than max_range_m, {farthest}")
     if camera.debug_channel is not None and camera.debug_channel not in sensor.diagnostics:
         known = ", ".join(sensor.diagnostics) or "none, without a sensor_model"
         raise SettingsError.of(f"{place}debug_channel", camera.debug_channel, f"unknown channel; known: {known}")
@@ -179,11 +186,12 @@ def _span(field: str, value: Any) -> tuple[float, float, int]:
 class Lidar:
     """One lidar sensor.
 
-    The rays form a grid of azimuths and elevations in the frame of a site: x forward, y left, z up.
+    The rays form a grid of azimuths and elevations in the frame of a site: x forward, y left, z up. They are cast into
+    the model as it is when an episode begins; what is changed in the model after that shows in the next episode.
 
     Attributes:
         name: The Output Name: part of the file names; ``[A-Za-z0-9_-]+``.
-        site: The site it is mounted on (default: the name); the site's body is invisible to it.
+        site: The site it is mounted on (default: the name); the site's body is invisible to it, unless it is the world.
         pattern: ``spinning``: azimuths go once around, the last angle left out; ``solid_state``: both ends are rays.
         azimuth: First and last angle in degrees, and the number of rays; None for the pattern's usual.
         elevation: The same, for elevation.
@@ -220,6 +228,9 @@ class Lidar:
             raise SettingsError.of(f"{place}noise_m", self.noise_m, "a standard deviation is 0 or more")
         if self.rays > _MOST_RAYS:
             raise SettingsError.of(f"{place}azimuth", self.azimuth, f"at most {_MOST_RAYS} rays a scan")
+        if self.record_video_proxy and max(len(self.azimuths), len(self.elevations)) > _MOST_FILMED:
+            remedy = f"a video shows at most {_MOST_FILMED} azimuths and elevations; leave it off, or take fewer rays"
+            raise SettingsError.of(f"{place}record_video_proxy", True, remedy)
 
     @property
     def rays(self) -> int:

@@ -83,12 +83,12 @@ def divider(fast: Fraction, slow: Fraction, field: str) -> int:
     ratio = fast / slow
     if ratio.denominator == 1:
         return int(ratio)
-    below = fast / math.ceil(ratio)
-    nearest = [below] if ratio < 1 else [below, fast / math.floor(ratio)]
+    if ratio < 1:
+        raise SettingsError.of(field, show(slow), f"is above the fastest rate here; the nearest: {show(fast)} Hz")
+    nearest = [fast / math.ceil(ratio), fast / math.floor(ratio)]
     options = " or ".join(dict.fromkeys(show(r) for r in nearest))
-    raise SettingsError.of(
-        field, show(slow), f"does not divide the fastest rate here, {show(fast)} Hz, evenly; nearest that do: {options} Hz"
-    )
+    remedy = f"does not divide the fastest rate here, {show(fast)} Hz, evenly; nearest that do: {options} Hz"
+    raise SettingsError.of(field, show(slow), remedy)
 
 
 def show(value: Fraction) -> str:

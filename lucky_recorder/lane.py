@@ -50,6 +50,7 @@ class Lane:
         self._seen_in: bytes | None = None
         self._row = 0
         self._ticks_per_row = source.clocks.ticks_per_row
+        self._ticks_per_step = source.clocks.ticks_per_step
         self._pending_flags = 0
         self._last_time = -math.inf
         self._first_time = 0.0
@@ -72,6 +73,7 @@ class Lane:
         self._reads_before = [c for c in called if c.phase == "before"]
         self._reads_after = [c for c in called if c.phase == "after"]
         self._merged = [c for c in called if c.merge is not None]
+        self._known_late = [c for c in self._reads_after if c.merge is None]
         self._bind()
 
     def _bind(self) -> None:
@@ -178,6 +180,14 @@ class Lane:
             last = self.buffer.blocks[channel.name].last(self.buffer.ticks)
             value = channel.read(self._moment) if channel.read else None
             last[...] = last + value if channel.merge == "sum" else last | value
+        if self._known_late and self._ends_the_rows_step():
+            for channel in self._known_late:
+                self._read_again(channel)
+
+    def _ends_the_rows_step(self) -> bool:
+        """Tell whether this tick is the last of the step in which its row began: what the step says is known now."""
+        per_step, began = self._ticks_per_step, self.ticks - self.ticks % self._ticks_per_row
+        return (self.ticks + 1) % per_step == 0 and began // per_step == self.ticks // per_step
 
     def drop_half(self) -> None:
         """Forget the half tick that is open."""
@@ -216,10 +226,18 @@ class Lane:
         block = self.buffer.blocks[channel.name].open
         block[self._row] = 0 if value is None else value
 
+    def _read_again(self, channel: Channel) -> None:
+        assert channel.read is not None
+        value = channel.read(self._moment)
+        if channel.nullable:
+            self.buffer.missing[channel.name][-1] = value is None
+        self.buffer.blocks[channel.name].last(self.buffer.ticks)[...] = 0 if value is None else value
+
     def _ran_backwards(self, now: float) -> None:
         raise CaptureError(
-            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self.ticks} of the episode: "
-            "the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a reset you mean"
+            f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {self.ticks} of the "
+            "episode: the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after a "
+            "reset you mean"
         )
 
     def _note_instabilities(self) -> None:
@@ -232,8 +250,8 @@ class Lane:
         self._note_instabilities()
         if (self._instabilities > known).any():
             raise CaptureError(
-                f"the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick {self.ticks} of the "
-                "episode; lower the time step or the commands, or call mark_reset() if you mean it"
+                "the simulation became unstable (NaN, infinity or a huge value) and reset itself at tick "
+                f"{self.ticks} of the episode; lower the time step or the commands, or call mark_reset() if you mean it"
             )
 
     def _check_finite(self, phase: str) -> None:
@@ -253,8 +271,9 @@ class Lane:
         step, expected = self._last_time - self._first_time, float(1 / self.source.clocks.base)
         if self._last_time > self._first_time >= 0 and abs(step - expected) > _CLOCK_TOLERANCE * expected:
             warnings.warn(
-                f"two ticks lie {step:g} s of simulated time apart, but the rate {clock.show(self.source.clocks.base)} Hz "
-                f"says {expected:g} s: timestamps will not be the simulation's; set data_hz",
+                f"two ticks lie {step:g} s of simulated time apart, but the rate "
+                f"{clock.show(self.source.clocks.base)} Hz says {expected:g} s: timestamps will not be the "
+                "simulation's; set data_hz",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -21,6 +21,7 @@ from lucky_recorder.schema import Schema
 from lucky_recorder.settings import RecorderSettings
 from lucky_recorder.sinks import Prepared, Sink
 from lucky_recorder.tracks import Studio, Tracks, colors, develop, unlink
+from lucky_recorder.video.codecs import CODECS
 from lucky_recorder.worker import Worker, fork_error
 
 if TYPE_CHECKING:
@@ -159,9 +160,7 @@ class Recording:
             self._worker.put(
                 lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn")
             )
-        if self._schema.scans:
-            casters = self._source.casters()
-            self._worker.put(lambda: self._replace_casters(casters))
+        self._renew_casters()
         attempt = Attempt(self._attempts, seed)
         lane = Lane(self._source, task, lambda tick, sights: self._show(attempt, tick, sights))
         self._attempts += 1
@@ -174,12 +173,19 @@ class Recording:
             self._current[0].is_seeded = False
 
     def replace_model(self) -> None:
-        """Draw with the source's new model from here on."""
+        """Draw and scan with the source's new model from here on."""
         model = self._source.model_copy()
         if model is not None:
             self._worker.put(
                 lambda: self._guarded(lambda: self._open_painter(model), "the new model could not be drawn")
             )
+        self._renew_casters()
+
+    def _renew_casters(self) -> None:
+        """Scan the model as it is now from here on."""
+        if self._schema.scans:
+            casters = self._source.casters()
+            self._worker.put(lambda: self._replace_casters(casters))
 
     def _show(self, attempt: Attempt, tick: int, sights: list[Sight]) -> None:
         """Queue what was seen at a tick; waits while the queue is full."""
@@ -389,14 +395,14 @@ class Recording:
         self._fail(attempt, StreamError(f"stream {key!r}: {count} frames for {ticks} ticks, expected {expected}"))
 
     def _draws_the_same_again(self) -> bool:
-        """Whether a second run would draw and encode the same bytes: a CPU draws, and no encoder is in hardware."""
+        """Whether a second run would draw and encode the same bytes: a CPU draws, and every encoder gives them."""
         cameras = self._settings.recorded_cameras
         if not cameras:
             return True
         painter = self._source.painter
         through_render = any(c.source == "render" for c in cameras)
-        in_hardware = any(s.encoder.endswith("_nvenc") for s in self._schema.streams)
-        return painter is not None and painter.is_software and not through_render and not in_hardware
+        encodes = all(CODECS[s.encoder].reproducible for s in self._schema.streams if s.encoder)
+        return painter is not None and painter.is_software and not through_render and encodes
 
     def _commit(self, record: EpisodeRecord) -> None:
         """Prepare the files of every format, then rename them; one that fails leaves none of them."""

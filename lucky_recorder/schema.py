@@ -90,7 +90,7 @@ class Stream:
 
     @property
     def is_described(self) -> bool:
-        """Whether ``meta/`` speaks of it: masks and the combined RGBD file have no entry there (spec: Video streams)."""
+        """Whether ``meta/`` speaks of it: not of masks and the combined RGBD file (spec: Video streams)."""
         return self.kind in ("color", "depth")
 
 

@@ -5,7 +5,7 @@ A model is a function of a `View` and its calibration that returns metres, 0 whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Codes = NDArray[np.uint16]
 MOST_CODES = 65535
+_WORD = 0xFFFFFFFF
 
 
 class View(NamedTuple):
@@ -21,7 +22,7 @@ class View(NamedTuple):
 
     Attributes:
         depth: Planar metres, float32, shape ``(height, width)``, top row first; 0 where there is no surface.
-        focal: Focal length in pixels.
+        focal: Horizontal focal length in pixels; 0 for an orthographic camera.
         noise: Its source of randomness, keyed to session, episode, stream and frame.
     """
 
@@ -53,24 +54,43 @@ class DepthSensor(NamedTuple):
         defaults: Its calibration, with units in the names.
         zero_means: What a depth code of 0 means.
         diagnostics: What it can show instead of depth, by the channel's name.
+        may_be_zero: The parameters that may be 0; the others are above it.
+        needs_perspective: Whether it makes no sense of an orthographic camera.
     """
 
     measure: Measure
     defaults: Mapping[str, float]
     zero_means: str
     diagnostics: Mapping[str, Diagnostic]
+    may_be_zero: Collection[str] = ()
+    needs_perspective: bool = False
 
 
 DEPTH_SENSORS: dict[str | None, DepthSensor] = {}
 
 
 def depth_sensor(
-    name: str | None, zero_means: str, diagnostics: Mapping[str, Diagnostic] | None = None, **defaults: float
+    name: str | None,
+    zero_means: str,
+    diagnostics: Mapping[str, Diagnostic] | None = None,
+    may_be_zero: Collection[str] = (),
+    needs_perspective: bool = False,
+    **defaults: float,
 ) -> Callable[[Measure], Measure]:
-    """Declare a function as the model of a depth sensor."""
+    """Declare a function as the model of a depth sensor; see `DepthSensor`.
+
+    Example:
+        ```python
+        @depth_sensor("Foggy", zero_means="nothing, or fog before it", sight_m=3.0)
+        def foggy(view, params):
+            return np.where(view.depth < params["sight_m"], view.depth, np.float32(0))
+        ```
+    """
 
     def declare(measure: Measure) -> Measure:
-        DEPTH_SENSORS[name] = DepthSensor(measure, defaults, zero_means, diagnostics or {})
+        DEPTH_SENSORS[name] = DepthSensor(
+            measure, defaults, zero_means, diagnostics or {}, may_be_zero, needs_perspective
+        )
         return measure
 
     return declare
@@ -90,11 +110,11 @@ def disparity(view: View, params: Mapping[str, float]) -> Floats:
 
 
 def stereo_shadow(pixels: Floats) -> NDArray[np.bool_]:
-    """Find the pixels that the second eye does not see: something stands before them, or they are beside its picture."""
+    """Find the pixels that the second eye does not see: behind something, or beside its picture."""
     seen_at = np.arange(pixels.shape[1], dtype=np.float32) - pixels
     nearest = np.minimum.accumulate(seen_at[:, ::-1], axis=1)[:, ::-1]
     hidden = seen_at < 0
-    hidden[:, :-1] |= seen_at[:, :-1] >= nearest[:, 1:] + 0.5
+    hidden[:, :-1] |= seen_at[:, :-1] >= nearest[:, 1:]
     return hidden
 
 
@@ -113,6 +133,8 @@ def _show_shadow(view: View, params: Mapping[str, float]) -> Codes:
         "disparity": Diagnostic("the values are not depth: disparity in 1/64 pixel, without noise", _show_disparity),
         "shadow": Diagnostic("the values are not depth: 1 where only one eye sees, else 0", _show_shadow),
     },
+    may_be_zero=("subpixel_px", "noise_px", "min_range_m"),
+    needs_perspective=True,
     baseline_m=0.05,
     subpixel_px=0.03125,
     noise_px=0.05,
@@ -127,7 +149,7 @@ def active_stereo(view: View, params: Mapping[str, float]) -> Floats:
     true = disparity(view, params)
     step = np.float32(params["subpixel_px"])
     noisy = true + np.float32(params["noise_px"]) * view.noise.standard_normal(true.shape, np.float32)
-    measured = np.rint(noisy / step) * step
+    measured = np.rint(noisy / step) * step if step else noisy
     depth = np.zeros_like(view.depth)
     is_seen = (measured > 0) & (true > 0) & ~stereo_shadow(true)
     np.divide(np.float32(view.focal * params["baseline_m"]), measured, out=depth, where=is_seen)
@@ -137,5 +159,6 @@ def active_stereo(view: View, params: Mapping[str, float]) -> Floats:
 
 def noise(seed: int, episode_key: str, stream: str, frame: int) -> np.random.Generator:
     """Return the randomness of one frame: the same for the same session seed, episode, stream and frame."""
-    words = [seed, frame, *episode_key.encode(), 256, *stream.encode()]
+    # Of a fixed width each, and told apart by a word that no letter is: no two frames share their words.
+    words = [seed & _WORD, seed >> 32, frame & _WORD, frame >> 32, *episode_key.encode(), 256, *stream.encode()]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))

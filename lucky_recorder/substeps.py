@@ -35,6 +35,7 @@ class Substeps:
 
     def __init__(self, env: Any, parts: int, before_part: Callable[[int], None]) -> None:
         self._env = env.unwrapped
+        self._whole = getattr(self._env, _HOOK)
         self._parts = parts
         self._before = before_part
         self.is_recording = False
@@ -45,12 +46,17 @@ class Substeps:
         import mujoco
 
         env = self._env
-        if n_frames % self._parts:
-            raise CaptureError(f"the environment stepped {n_frames} frames at once, which are not {self._parts} parts")
+        if not self.is_recording:
+            self._whole(ctrl, n_frames)
+            return
+        if n_frames != env.frame_skip:
+            raise CaptureError(
+                f"the environment stepped {n_frames} frames at once, but its frame_skip is {env.frame_skip}: ticks "
+                "inside of a step would be mislabelled; keep data_hz and every frame_rate at or below the control rate"
+            )
         env.data.ctrl[:] = ctrl
         for part in range(self._parts):
-            if self.is_recording:
-                self._before(part)
+            self._before(part)
             mujoco.mj_step(env.model, env.data, nstep=n_frames // self._parts)
         self.steps += 1
         mujoco.mj_rnePostConstraint(env.model, env.data)

@@ -17,6 +17,9 @@ _REMEDY = "set success='info:KEY', 'terminated' or a callable, or say it with en
 class SuccessSignal:
     """Reads whether an episode has succeeded from its last step.
 
+    Attributes:
+        is_callable: Whether a callable of the user's decides: it may look at anything.
+
     Args:
         settings: Their ``success`` says where to look; with ``discard_and_retry_failed`` a missing signal is an error.
         env: The environment, asked for ``_check_success()`` when its info says nothing.
@@ -27,6 +30,7 @@ class SuccessSignal:
         self._discards = settings.discard_and_retry_failed
         self._has_warned = False
         self._setting = settings.success
+        self.is_callable = callable(settings.success) or is_callable_name(settings.success)
         self._read = self._reader(settings.success)
 
     def _reader(self, setting: str | Callable[..., Any]) -> Callable[[Any], bool | None]:

@@ -284,5 +284,9 @@ def check_session(path: str | Path | None, decode: bool = True) -> Session:
         raise SettingsError.of("path", path, "nothing was recorded: the session's folder is made at the first reset")
     faults = check.check_session(path, decode)
     if faults:
-        raise AssertionError("\n".join([f"{path}: {len(faults)} faults", *map(str, faults)]))
+        raise AssertionError("\n".join([f"{path}: {len(faults)} faults", *map(_told, faults)]))
     return Session(path)
+
+
+def _told(fault: check.Fault) -> str:
+    return f"{fault.file}{'' if fault.episode is None else f' (episode {fault.episode})'}: {fault.message}"

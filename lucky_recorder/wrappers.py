@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lucky_recorder.lane import Lane
 
 KEEP_EPISODE = "keep_episode"
+Answer = TypeVar("Answer")
 
 
 class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -248,7 +249,15 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._observation, moment.reward, moment.terminated, truncated, moment.info = result
         moment.done = bool(moment.terminated or truncated)
         if self.settings.gym_columns:
-            moment.success = self._success.of_step(moment)
+            moment.success = self._ask(self._success.of_step)
+
+    def _ask(self, question: Callable[[Moment], Answer]) -> Answer:
+        """Ask about success; a callable sees the state and the observation that the last step has led to."""
+        if self._success.is_callable:
+            assert self.observer.source is not None
+            self.observer.source.refresh()
+            self._moment.obs = self._observation
+        return question(self._moment)
 
     def _is_new(self) -> bool:
         return not self._is_held and self._steps % self.settings.policy_period == 0
@@ -286,10 +295,14 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         finally:
             substeps.is_recording = False
         if self._lane is None:
+            if self._resets_itself:
+                self._is_done = bool(result[2] or result[3])
             return result
         if substeps.steps != before + 1:
-            times = substeps.steps - before
-            error = CaptureError(f"the environment stepped its physics {times} times in a step, not once; leave data_hz")
+            error = CaptureError(
+                f"the environment stepped its physics {substeps.steps - before} times in a step, not once, so ticks "
+                "inside of it cannot be told; keep data_hz and every frame_rate at or below the control rate"
+            )
             self._lane = None
             self.observer.fail(error)
             raise error
@@ -330,7 +343,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._lane = None
         self._is_done = True
         try:
-            self._verdict = self._success.peek(self._moment)
+            self._verdict = self._ask(self._success.peek)
         except BaseException as error:
             self.observer.fail(error)
             raise
@@ -387,7 +400,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         has_rows = self.observer.lane is not None and self.observer.lane.ticks > 0
         try:
             if said is None and has_rows:
-                said = self._verdict if self._verdict is not None else self._success.verdict(self._moment)
+                said = self._verdict if self._verdict is not None else self._ask(self._success.verdict)
         finally:
             reason = "no_verdict" if said is None else "verdict"
             self.observer.end_with(Outcome(bool(said), reason, reward))

@@ -115,14 +115,14 @@ def test_a_control_step_that_is_no_time_is_refused(seconds: float) -> None:
 )
 def test_a_divider_is_whole(fast: str, slow: str, ticks: int | None) -> None:
     if ticks is None:
-        with pytest.raises(SettingsError, match=r"frame_rate='30000/1001'.*60 Hz control rate.*: 20 or 30 Hz$"):
+        with pytest.raises(SettingsError, match=r"frame_rate='30000/1001'.*rate here, 60 Hz,.*: 20 or 30 Hz$"):
             clock.divider(Fraction(fast), Fraction(slow), "frame_rate")
     else:
         assert clock.divider(Fraction(fast), Fraction(slow), "frame_rate") == ticks
 
 
 def test_a_rate_above_the_control_rate_is_told_the_control_rate() -> None:
-    with pytest.raises(SettingsError, match=r"data_hz='60'.*nearest that do: 50 Hz$"):
+    with pytest.raises(SettingsError, match=r"data_hz='60'.*is above the fastest.*the nearest: 50 Hz$"):
         clock.divider(Fraction(50), Fraction(60), "data_hz")
 
 

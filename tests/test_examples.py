@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 from typer.main import get_command
 
@@ -30,6 +32,12 @@ def run(folder: Path, *arguments: str) -> str:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def imread(file: Path) -> np.ndarray:
+    with av.open(str(file)) as picture:
+        (frame,) = picture.decode(video=0)
+        return frame.to_ndarray(format="rgb24")
 
 
 def sessions_in(folder: Path) -> list[Path]:
@@ -67,6 +75,37 @@ def test_the_readme_s_example_is_ten_lines_and_records(tmp_path):
     session = check_session(path)
     assert session.episodes["success"].to_pylist() == [True] * 3
     assert list(session.cameras) == ["front"]
+
+
+def pictures_in(folder: Path) -> dict[str, tuple[int, ...]]:
+    return {file.stem: imread(file).shape for file in folder.glob("*.png")}
+
+
+def pages_with_pictures() -> set[str]:
+    return {name for page in PAGES for name in re.findall(r"images/streams/(\w+)\.png", page.read_text())}
+
+
+def test_the_pages_on_streams_show_what_was_recorded(tmp_path):
+    assert run(tmp_path, str(ROOT / "docs/images/streams.py"), str(tmp_path / "drawn")) == ""
+    drawn = pictures_in(tmp_path / "drawn")
+    assert set(drawn) == pages_with_pictures() == {"color", "depth", "rgbd", "masks", "lidar", "rates"}
+    assert all(imread(file).std() > 20 for file in (tmp_path / "drawn").iterdir())
+
+
+def test_without_opengl_the_pages_on_streams_have_empty_pictures(tmp_path):
+    script = f"""
+import runpy, sys
+from lucky_recorder.capture import gl
+from lucky_recorder.errors import GLError
+def broken():
+    raise GLError("nothing draws here")
+gl.make_context = broken
+sys.argv = ["streams.py", "drawn"]
+runpy.run_path({str(ROOT / "docs/images/streams.py")!r}, run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == "the pages on streams get empty pictures: nothing draws here\n"
+    assert set(pictures_in(tmp_path / "drawn")) == pages_with_pictures()
 
 
 def test_the_manual_shows_the_defaults_as_they_are():

@@ -372,7 +372,8 @@ def test_report_18_a_slow_encoder_drops_no_frame(
 
     def write(encoder: VideoEncoder, *args: Any, **named: Any) -> None:
         jobs = env.observer._recording._worker._jobs
-        while not jobs.full() and not over.wait(0.001):
+        # Of sixteen scenes one is being drawn, and fifteen wait.
+        while jobs.qsize() < 15 and not over.wait(0.001):
             pass
         fullest.append(jobs.qsize())
         working(encoder, *args, **named)
@@ -385,7 +386,7 @@ def test_report_18_a_slow_encoder_drops_no_frame(
     (episode,) = read_back(env.session_path)
     assert len(episode.rows["obs"]) == len(episode.frames["wall"]) == 500
     assert counts(episode)["wall"] == [t % 30 for t in range(500)]
-    assert max(fullest) == 16
+    assert max(fullest) >= 15
 
 
 def test_report_19_an_encoder_that_hangs_is_an_error_after_a_bounded_wait(
@@ -412,7 +413,7 @@ def test_report_20_a_rate_that_does_not_divide_is_refused(record: Any, tmp_path:
 
     env = record(Slow(), cameras=[{**seen, "frame_rate": 30}])
     with pytest.raises(
-        lr.SettingsError, match=r"camera 'seen': frame_rate='30'.*20 Hz.*evenly; nearest that do: 20 Hz"
+        lr.SettingsError, match=r"camera 'seen': frame_rate='30': is above the fastest rate here; the nearest: 20 Hz"
     ):
         env.reset()
     assert list(tmp_path.iterdir()) == []
@@ -426,3 +427,23 @@ def test_report_20_a_rate_that_does_not_divide_is_refused(record: Any, tmp_path:
     with episode.frames("seen") as frames:
         assert (len(frames), frames.info.fps) == (3, 10)
     assert (info["hz"], info["features"]["observation.images.seen"]["info"]["video.fps"]) == (20, 10)
+
+
+def test_report_23_declared_info_keys_are_null_where_they_are_absent(record: Any, run: Any) -> None:
+    class Talks(CountEnv):
+        def _info(self) -> dict[str, Any]:
+            said = {"score": float(self.t)} if self.t != 2 else {"score": None}
+            return {**super()._info(), **({} if self.t == 3 else said), "never declared": object()}
+
+    env = record(
+        Talks(4), columns=[lr.Column("score", "info:score"), lr.Column("absent", "info:absent", dtype="int64")]
+    )
+    run(env)
+    env.close()
+    session = check_session(env.session_path)
+    rows = session.episode(0).rows()
+    assert rows["score"].to_pylist() == [1.0, None, None, 4.0]
+    assert rows["absent"].to_pylist() == [None] * 4
+    assert str(rows.schema.field("absent").type) == "int64"
+    assert session.stats["score"]["count"] == [2]
+    assert session.stats["score"]["mean"] == [2.5]

@@ -49,7 +49,7 @@ def test_exactly_what_the_gates_let_through_is_on_the_disk(
         if cameras and color and is_enabled
     }
     if not data and not streams:
-        with pytest.raises(lr.SettingsError, match="record_data=False: and no camera records"):
+        with pytest.raises(lr.SettingsError, match="record_data=False: and no camera or lidar records"):
             record(tmp_path, front, render, **gates)
         assert list(tmp_path.iterdir()) == []
         return

@@ -103,25 +103,21 @@ def test_a_step_without_a_row_joins_the_row_that_stands_for_it(env: CountEnv) ->
     moment.action = np.zeros(1)
     for t in range(5):
         moment.reward, moment.done, moment.success = float(t), t == 3, t == 1
-        if t % 2 == 0:
-            lane.look()
-            lane.settle()
-        else:
-            lane.join()
+        lane.look()
+        lane.settle()
     columns = lane.buffer.finish(source.columns, source.schema, source.entity_ids).columns
     assert columns["next.reward"].tolist() == [1, 5, 4]
     assert columns["next.done"].tolist() == [False, True, False]
     assert columns["next.success"].tolist() == [True, False, False]
-    assert shown.ticks == [0, 1, 2]
+    assert shown.ticks == [0, 2, 4]
 
 
 def test_steps_join_across_the_seam_of_two_blocks(env: CountEnv) -> None:
     lane, source, _ = lane_on(env, gym_columns=True, data_hz=25, cameras=())
     source.moment.action, source.moment.reward = np.zeros(1), 1.0
-    for _ in range(1030):
+    for _ in range(2 * 1030):
         lane.look()
         lane.settle()
-        lane.join()
     columns = lane.buffer.finish(source.columns, source.schema, source.entity_ids).columns
     assert set(columns["next.reward"].tolist()) == {2.0}
     assert len(columns["next.reward"]) == 1030

@@ -20,6 +20,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.observer import State
+from lucky_recorder.session.writer import SessionSink
 from lucky_recorder.testing import MemorySink
 
 IDLE, IN, BETWEEN = State.IDLE, State.IN_EPISODE, State.BETWEEN_EPISODES
@@ -401,12 +402,23 @@ def test_a_simulation_that_resets_itself_fails_the_episode(bare: Any, read_back:
     assert [(e.meta["length"], e.meta["success"]) for e in episodes] == [(tick, False), (2, True)]
 
 
+def test_where_mujoco_may_not_reset_itself_a_bad_state_is_found_all_the_same(bare: Any, read_back: Any) -> None:
+    observer, advance = bare()
+    observer.env.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+    observer.start_recording()
+    advance(2)
+    observer.env.data.qvel[0] = np.nan
+    mujoco.mj_step(observer.env.model, observer.env.data)
+    with pytest.raises(lr.CaptureError, match="qpos holds NaN or infinity at tick 2"):
+        observer.tick()
+    observer.stop_recording()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]
+
+
 def test_ticks_at_another_rate_than_declared_are_warned_of_once(bare: Any, read_back: Any) -> None:
     observer, advance = bare(data_hz=25)
     observer.start_recording()
-    with pytest.warns(
-        RuntimeWarning, match=r"two ticks lie 0\.02 s .* data rate 25 Hz says 0\.04 s.*set data_hz"
-    ) as caught:
+    with pytest.warns(RuntimeWarning, match=r"two ticks lie 0\.02 s .* rate 25 Hz says 0\.04 s.*set data_hz") as caught:
         advance(4)
     assert len(caught) == 1
     observer.stop_recording()
@@ -609,6 +621,21 @@ def test_a_forgotten_observer_is_closed_with_one_warning(bare: Any, read_back: A
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(path)] == [(1, False)]
 
 
+def test_what_fails_while_a_forgotten_observer_is_closed_is_in_the_warning(
+    bare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(sink: SessionSink) -> None:
+        raise lr.StorageError("meta/info.json: no room")
+
+    monkeypatch.setattr(SessionSink, "close", close)
+    env = bare()[0].env
+    observer = lr.Observer(output_dir=tmp_path, data_hz=50, model=env.model, data=env.data)
+    observer.start_recording()
+    with pytest.warns(RuntimeWarning, match=r"close\(\) was not called .* as failed; meta/info\.json: no room"):
+        del observer
+    assert not any(t.name == "lucky_recorder" for t in threading.enumerate())
+
+
 @pytest.mark.parametrize("state", list(State), ids=lambda s: s.value)
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
 def test_it_can_be_neither_copied_nor_pickled_and_says_what_to_do(bare: Any, state: State, duplicate: Any) -> None:
@@ -625,7 +652,7 @@ def test_only_seeded_episodes_are_reproducible(bare: Any, is_seeded: bool) -> No
     observer.start_recording()
     observer.end_current_episode(success=True)
     for _ in range(2):
-        observer.begin_episode(is_seeded)
+        observer.begin_episode(7 if is_seeded else None)
         advance()
         observer.end_current_episode(success=True)
     observer.stop_recording()

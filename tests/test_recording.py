@@ -61,17 +61,16 @@ def give_up() -> None:
 
 
 def break_painter(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    working, drawn = Painter.draw, []
+    working, drawn = Painter.color, []
 
     def broken(painter: Painter, picture: Any) -> Any:
         if picture.scene is not None:
             drawn.append(1)
             if len(drawn) > after:
-                picture.release()
                 give_up()
         return working(painter, picture)
 
-    monkeypatch.setattr(Painter, "draw", broken)
+    monkeypatch.setattr(Painter, "color", broken)
 
 
 BREAKS = {
@@ -356,6 +355,22 @@ def test_an_end_that_cannot_be_queued_closes_the_session(record: Any, wall: Any,
 # Interrupts at the worst moment.
 
 
+def interrupt_once(monkeypatch: pytest.MonkeyPatch, at: int, is_queued: bool) -> None:
+    """Have an interrupt strike while a job is handed over: just before it is queued, or just after."""
+    working, handed = Worker.put, []
+
+    def put(worker: Worker, job: Any) -> None:
+        handed.append(job)
+        is_time = len(handed) == at
+        if is_time and not is_queued:
+            raise KeyboardInterrupt
+        working(worker, job)
+        if is_time:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Worker, "put", put)
+
+
 @pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("interrupted", [3, 5, 6, 7])
 def test_an_interrupt_while_work_is_handed_over_costs_no_frame(
@@ -368,19 +383,9 @@ def test_an_interrupt_while_work_is_handed_over_costs_no_frame(
     is_queued: bool,
 ) -> None:
     """Jobs 1 and up: three frames and an end of episode 0, then the frames of episode 1."""
-    working, handed = Worker.put, []
-
-    def put(worker: Worker, job: Any) -> None:
-        handed.append(job)
-        if len(handed) == interrupted and not is_queued:
-            raise KeyboardInterrupt
-        working(worker, job)
-        if len(handed) == interrupted:
-            raise KeyboardInterrupt
-
     env = record(CountEnv([3, 9], render_mode="rgb_array"), cameras=[seen])
     env.reset()
-    monkeypatch.setattr(Worker, "put", put)
+    interrupt_once(monkeypatch, interrupted, is_queued)
 
     def go_on() -> None:
         for _ in range(3):
@@ -402,43 +407,34 @@ def test_an_interrupt_while_work_is_handed_over_costs_no_frame(
     assert not list(env.session_path.rglob("*.tmp"))
 
 
+@pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["closes", "goes-on"])
 def test_an_interrupt_while_an_end_is_handed_over_loses_no_episode(
-    record: Any, run: Any, seen: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch
+    record: Any, run: Any, seen: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch, is_queued: bool, goes_on: bool
 ) -> None:
-    working, struck = Worker.put, []
-
-    def put(worker: Worker, job: Any) -> None:
-        if not struck:
-            struck.append(1)
-            raise KeyboardInterrupt
-        working(worker, job)
-
     env = record(cameras=[seen])
     run(env)
-    monkeypatch.setattr(Worker, "put", put)
+    interrupt_once(monkeypatch, 1, is_queued)
     with pytest.raises(KeyboardInterrupt):
         env.reset()
+    if goes_on:
+        run(env)
     env.close()
-    assert [e.meta["length"] for e in read_back(env.session_path)] == [3]
+    episodes = [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)]
+    assert episodes == [(3, is_queued)] + [(3, True)] * goes_on
     assert not list(env.session_path.rglob("*.tmp"))
 
 
+@pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", [1, 2], ids=["end", "meta"])
 def test_an_interrupt_while_closing_still_leaves_a_whole_session(
-    record: Any, seen: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch
+    record: Any, seen: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch, at: int, is_queued: bool
 ) -> None:
-    working, struck = Worker.put, []
-
-    def put(worker: Worker, job: Any) -> None:
-        if not struck:
-            struck.append(1)
-            raise KeyboardInterrupt
-        working(worker, job)
-
     env = record(CountEnv(None, render_mode="rgb_array"), cameras=[seen])
     env.reset()
     for _ in range(4):
         env.step(np.zeros(1))
-    monkeypatch.setattr(Worker, "put", put)
+    interrupt_once(monkeypatch, at, is_queued)
     with pytest.raises(KeyboardInterrupt):
         env.close()
     env.close()
@@ -479,6 +475,42 @@ def test_a_recorder_forgotten_in_the_worker_thread_is_closed_by_another(
     assert len(warned) == 1
     assert closed.is_closed
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(path)] == [(1, False)]
+
+
+# A model that is changed.
+
+
+class Repaints(CountEnv):
+    """Changes what a rendering context holds of the model, at every reset."""
+
+    def reset(self, **options: Any) -> Any:
+        self.model.mat_texrepeat[0] += 1
+        return super().reset(**options)
+
+
+def test_a_model_that_changes_between_episodes_is_drawn_as_it_is(
+    record: Any, run: Any, read_back: Any, counts: Any, wall: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes, working = [], Painter.change
+    monkeypatch.setattr(Painter, "change", lambda painter, change: changes.append(1) or working(painter, change))
+    env = record(Repaints(3, mujoco=True), cameras=[wall])
+    run(env, episodes=3)
+    env.close()
+    assert [counts(e)["wall"] for e in read_back(env.session_path)] == [[0, 1, 2], [100, 101, 102], [0, 1, 2]]
+    assert len(changes) == 2
+
+
+def test_a_change_that_cannot_be_drawn_stops_the_session(
+    record: Any, run: Any, read_back: Any, wall: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Painter, "change", lambda painter, change: give_up())
+    env = record(Repaints(3, mujoco=True), cameras=[wall])
+    run(env)
+    with pytest.raises(lr.StreamError, match=r"the changed model could not be drawn: RuntimeError: .* had enough"):
+        run(env, episodes=20)
+    env.close()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)] == [(3, True)]
+    assert not list(env.session_path.rglob("*.tmp"))
 
 
 # A model that is exchanged.

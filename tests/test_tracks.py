@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
+import lucky_recorder as lr
+from lucky_recorder.capture.snapshot import Picture
 from lucky_recorder.errors import StreamError, VideoError
-from lucky_recorder.schema import Stream
+from lucky_recorder.schema import Schema, Stream
 from lucky_recorder.testing import paint_count, read_count
-from lucky_recorder.tracks import Tracks
+from lucky_recorder.tracks import Studio, Tracks
 from lucky_recorder.video.decode import decode_all
 from lucky_recorder.video.encoder import VideoEncoder
 
 
-class Seen(NamedTuple):
-    """A picture as the lane hands it over."""
-
-    stream: int
-    pixels: np.ndarray
-    released: list[int]
+class Seen(Picture):
+    """A picture as the lane hands it over; its pool is the list of who was released."""
 
     def release(self) -> None:
-        self.released.append(self.stream)
+        self.pool.append(self.camera)  # type: ignore[union-attr]
 
 
 class Painter:
@@ -35,8 +33,7 @@ class Painter:
     def __init__(self, fails: Callable[[Seen], bool] = lambda picture: False) -> None:
         self._fails = fails
 
-    def draw(self, picture: Seen) -> tuple[np.ndarray, bool]:
-        picture.release()
+    def color(self, picture: Seen) -> tuple[np.ndarray, bool]:
         if self._fails(picture):
             raise RuntimeError("the driver is gone")
         return picture.pixels[::-1], True
@@ -55,9 +52,12 @@ def film(tmp_path: Path, released: list[int]) -> Callable[..., Tracks]:
     """Return a function that films so many ticks with both cameras."""
 
     def make(ticks: int, painter: Painter | None = None, streams: Any = STREAMS) -> Tracks:
-        tracks = Tracks(streams, lambda s: tmp_path / s.key / "attempt.mp4.tmp", "ultrafast", painter or Painter())
+        schema = Schema("robot_id", "one", ("one",), Fraction(50), (), streams)
+        cameras = tuple(lr.Camera(s.camera, width=s.width, height=s.height) for s in streams)
+        studio = Studio(schema, cameras, painter or Painter(), [], "ultrafast", 0)  # type: ignore[arg-type]
+        tracks = Tracks(studio, lambda key, suffix: tmp_path / key / f"attempt{suffix}.tmp", "seed 0")
         for t in range(ticks):
-            tracks.write([Seen(s, paint_count(10 * t + s), released) for s in range(len(streams))])
+            tracks.write([Seen(s, pixels=paint_count(10 * t + s), pool=released) for s in range(len(streams))])
         return tracks
 
     return make
@@ -65,7 +65,7 @@ def film(tmp_path: Path, released: list[int]) -> Callable[..., Tracks]:
 
 def test_every_stream_is_whole(film: Any) -> None:
     tracks = film(12)
-    videos = tracks.finish()
+    videos, _ = tracks.finish()
     assert tracks.error is None
     for number, stream in enumerate(STREAMS):
         file = videos[stream.key].file
@@ -75,16 +75,16 @@ def test_every_stream_is_whole(film: Any) -> None:
 
 
 def test_a_stream_without_a_frame_leaves_no_file(film: Any, tmp_path: Path) -> None:
-    assert film(0).finish() == {}
+    assert film(0).finish() == ({}, {})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_picture_that_cannot_be_drawn_fails_its_stream_alone(film: Any, released: list[int], tmp_path: Path) -> None:
-    tracks = film(10, Painter(lambda p: p.stream == 0 and read_count(p.pixels) == 50))
+    tracks = film(10, Painter(lambda p: p.camera == 0 and read_count(p.pixels) == 50))
     assert isinstance(tracks.error, StreamError)
     assert str(tracks.error) == "stream 'observation.images.a' failed: RuntimeError: the driver is gone"
     assert isinstance(tracks.error.__cause__, RuntimeError)
-    videos = tracks.finish()
+    videos, _ = tracks.finish()
     assert list(videos) == [STREAMS[1].key]
     assert [read_count(f) for f in decode_all(videos[STREAMS[1].key].file.path)] == [10 * t + 1 for t in range(10)]
     assert not list(tmp_path.glob("*.a/*"))
@@ -104,7 +104,7 @@ def test_an_encoder_that_raises_fails_its_stream_alone(
 
     monkeypatch.setattr(VideoEncoder, verb, raising)
     tracks = film(5 if verb == "close" else 8)
-    videos = tracks.finish()
+    videos, _ = tracks.finish()
     assert str(tracks.error) == "stream 'observation.images.b' failed: no more"
     assert {key: one.file.frames for key, one in videos.items()} == {STREAMS[0].key: 5 if verb == "close" else 8}
     assert not list(tmp_path.glob("*.b/*"))
@@ -114,20 +114,20 @@ def test_a_folder_that_cannot_be_made_fails_the_stream(film: Any, tmp_path: Path
     (tmp_path / STREAMS[0].key).write_text("in the way")
     tracks = film(2)
     assert STREAMS[0].key in str(tracks.error)
-    assert list(tracks.finish()) == [STREAMS[1].key]
+    assert list(tracks.finish()[0]) == [STREAMS[1].key]
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_giving_up_removes_every_file(film: Any, tmp_path: Path, fails: bool) -> None:
-    tracks = film(5, Painter(lambda p: fails and p.stream == 1))
+    tracks = film(5, Painter(lambda p: fails and p.camera == 1))
     tracks.abort()
     tracks.abort()
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
-    assert tracks.finish() == {}
+    assert tracks.finish() == ({}, {})
 
 
 def test_pixels_are_counted_for_the_statistics(film: Any) -> None:
-    videos = film(21).finish()
+    videos, _ = film(21).finish()
     pixels = videos[STREAMS[1].key].pixels
     painted = np.stack([paint_count(10 * t + 1) for t in (0, 10, 20)]) / 255
     assert pixels.frames == 3

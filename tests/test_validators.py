@@ -36,7 +36,7 @@ def by_five(value: float) -> float:
 LOADABLE = [by_five, Scale.by_three, Scale.by_four, Scale, operator.truth, len, os.path.join, Path.home]
 
 
-@pytest.mark.parametrize("value", LOADABLE, ids=str)
+@pytest.mark.parametrize("value", LOADABLE, ids=lambda value: value.__qualname__)
 def test_a_callable_is_found_again_by_its_name(value: Any) -> None:
     name = v.callable_name(value)
     assert v.is_callable_name(name)

@@ -53,7 +53,9 @@ def clocks(settings: RecorderSettings, control: Fraction | None, substeps: int =
         SettingsError: If there is no rate, or one does not divide; names the nearest that do.
     """
     if settings.data_hz is None and control is None:
-        raise SettingsError.of("data_hz", None, "nothing here says how long a step is; give the rate of your ticks in Hz")
+        raise SettingsError.of(
+            "data_hz", None, "nothing here says how long a step is; give the rate of your ticks in Hz"
+        )
     data = settings.data_hz or control
     assert data is not None
     fastest = (control or data) * substeps

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucky_recorder.capture import names
-from lucky_recorder.capture.channels import Channel, Column, Merge, Phase, Read, exact
+from lucky_recorder.capture.channels import Channel, Column, Merge, Phase, Read, exactly
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.simulation import Simulation
 from lucky_recorder.capture.sources import custom_column, space_layout
@@ -174,9 +174,8 @@ def _gym_columns(scene: Scene) -> list[Column]:
     listed = shape if size > 1 else ()
 
     def column(name: str, phase: Phase, shape: Shape, kind: str, read: Read, merge: Merge | None = None) -> Column:
-        channel = Channel(
-            name, phase, shape, kind, read=lambda m: exact(name, read(m), shape, kind, False), merge=merge
-        )
+        settle = exactly(name, shape, kind, False)
+        channel = Channel(name, phase, shape, kind, read=lambda moment: settle(read(moment)), merge=merge)
         return Column(Field(name, kind, shape, has_stats=True), channel)
 
     return [

@@ -22,7 +22,7 @@ class Frustum(NamedTuple):
     Attributes:
         near: Metres to the near plane.
         far: Metres to the far plane.
-        focal: Focal length in pixels; 0 for parallel rays.
+        focal: Horizontal focal length in pixels; 0 for parallel rays.
         is_orthographic: Whether rays are parallel.
     """
 
@@ -32,12 +32,14 @@ class Frustum(NamedTuple):
     is_orthographic: bool
 
     @classmethod
-    def of(cls, scene: mujoco.MjvScene, height: int) -> Frustum:
-        """Read the frustum of a scene's camera, for pictures of ``height`` pixels."""
+    def of(cls, scene: mujoco.MjvScene, width: int, height: int) -> Frustum:
+        """Read the frustum of a scene's camera, for pictures of so many pixels."""
         camera = scene.camera[0]
         near, opening = float(camera.frustum_near), float(camera.frustum_top - camera.frustum_bottom)
         is_orthographic = bool(camera.orthographic)
-        focal = 0.0 if is_orthographic else height * near / opening
+        # Where the scene gives no half width, pixels are square.
+        pixels, span = (width, 2 * float(camera.frustum_width)) if camera.frustum_width else (height, opening)
+        focal = 0.0 if is_orthographic else pixels * near / span
         return cls(np.float32(near), np.float32(camera.frustum_far), focal, is_orthographic)
 
 
@@ -64,7 +66,8 @@ def codes(depth: Floats, scale: float) -> NDArray[np.uint16]:
 
     0 stands for no measurement, and for a distance whose code would not fit: codes never saturate.
     """
-    exact = np.rint(depth.astype(np.float64) / scale)
+    with np.errstate(over="ignore"):
+        exact = np.rint(depth.astype(np.float64) / scale)
     exact[~((exact >= 1) & (exact <= MOST_CODES))] = 0
     return exact.astype(np.uint16)
 

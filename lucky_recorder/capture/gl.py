@@ -19,7 +19,10 @@ _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
 
 
 class Context(NamedTuple):
-    """A context that is current in the thread that made it.
+    """A context of our own, current in the thread that made it until it is released.
+
+    It is to be current only while it is drawn with. Python may collect what others have drawn with in any thread, and
+    a rendering context that is collected deletes its textures and buffers, by number, from whatever context is current.
 
     Attributes:
         gl: The context object.
@@ -35,6 +38,22 @@ class Context(NamedTuple):
     def is_software(self) -> bool:
         """Whether a CPU draws; only then are pictures the same bytes on every run."""
         return any(word in self.renderer.lower() for word in _SOFTWARE)
+
+    def make_current(self) -> None:
+        """Make it current in this thread."""
+        self.gl.make_current()
+
+    def release(self) -> None:
+        """Leave this thread without a current context."""
+        if self.backend == "egl":
+            from mujoco import egl
+            from OpenGL import EGL
+
+            EGL.eglMakeCurrent(egl.EGL_DISPLAY, EGL.EGL_NO_SURFACE, EGL.EGL_NO_SURFACE, EGL.EGL_NO_CONTEXT)
+        else:
+            from OpenGL import GL, osmesa
+
+            osmesa.OSMesaMakeCurrent(None, None, GL.GL_FLOAT, 0, 0)
 
 
 def remedy() -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lucky_recorder.bindings import Lidar
 
 NO_GEOM = -1
+_NO_BODY = -1
 
 
 class Scan(NamedTuple):
@@ -39,7 +40,7 @@ class Caster:
 
     Args:
         lidar: The sensor.
-        model: A private copy of the model.
+        model: A private copy of the model; it is only read.
     """
 
     def __init__(self, lidar: Lidar, model: mujoco.MjModel) -> None:
@@ -50,7 +51,8 @@ class Caster:
         self._data = mujoco.MjData(model)
         self._stages = kinematics(model)
         self._site = names.id_of(model, "site", lidar.site, f"lidar {lidar.name!r}: site")
-        self._body = int(model.site_bodyid[self._site])
+        # The world is no sensor's body: one that is mounted on it sees the floor.
+        self._body = int(model.site_bodyid[self._site]) or _NO_BODY
         self._rays = lidar.directions()
         self._geoms = np.empty(len(self._rays), np.int32)
         self._distances = np.empty(len(self._rays))

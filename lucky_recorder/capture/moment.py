@@ -13,7 +13,7 @@ class Moment:
         data: A private `MjData` in the state of this tick, with all that follows from it computed; None without MuJoCo.
         env: The unwrapped environment, or None.
         robot: Name of the robot whose row is asked for.
-        obs: The observation the action is chosen on.
+        obs: The observation the action is chosen on. For a verdict, as ``data``, the one that the step has led to.
         action: What is given to ``env.step`` at this tick; None on a bare model.
         reward: What the step returned.
         terminated: Whether the environment ended the episode.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lucky_recorder.bindings import Camera
 from lucky_recorder.capture import gl, holdings
 from lucky_recorder.capture.depth import Frustum, metres
+from lucky_recorder.capture.shield import Shield
 from lucky_recorder.capture.snapshot import Picture
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Painter:
         self._pixels = {size: np.empty((*size, 3), np.uint8) for size in sizes}
         self._surfaces = {size: Surfaces(np.empty(size, np.float32), np.empty((*size, 3), np.uint8)) for size in sizes}
         self._gl: gl.Context | None = None
+        self._shield: Shield | None = None
         self._model: mujoco.MjModel | None = None
         self._color: mujoco.MjrContext | None = None
         self._surface: mujoco.MjrContext | None = None
@@ -70,6 +72,7 @@ class Painter:
         """
         if self._gl is None:
             self._gl = gl.make_context()
+            self._shield = Shield(self._gl)
         self._model = model
         self._make_contexts()
 
@@ -155,7 +158,8 @@ class Painter:
     def depth(self, picture: Picture) -> tuple[NDArray[np.float32], Frustum]:
         """Draw planar metres, float32, shape ``(height, width)``, top row first; 0 where there is no surface."""
         assert picture.scene is not None
-        frustum = Frustum.of(picture.scene, self._cameras[picture.camera].height)
+        camera = self._cameras[picture.camera]
+        frustum = Frustum.of(picture.scene, camera.width, camera.height)
         return metres(self.surfaces(picture).z, frustum)[::-1], frustum
 
     def labels(self, picture: Picture) -> tuple[Pixels, bool]:
@@ -179,6 +183,8 @@ class Painter:
     def close(self) -> None:
         """Free the contexts."""
         self._free_contexts()
+        if self._shield is not None:
+            self._shield.lower()
         if self._gl is not None:
             self._gl.gl.free()
-        self._gl = None
+        self._gl = self._shield = None

@@ -100,12 +100,20 @@ def kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.
     """Return the cheap stages that place everything a picture shows."""
     import mujoco
 
+    steps = [mujoco.mj_fwdKinematics] if hasattr(mujoco, "mj_fwdKinematics") else _single_kinematics(model)
+    if (model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER)).any():
+        # Their rays are drawn as lines as long as what they read.
+        steps.append(mujoco.mj_sensorPos)
+    return tuple(steps)
+
+
+def _single_kinematics(model: mujoco.MjModel) -> list[Callable[[mujoco.MjModel, mujoco.MjData], None]]:
+    """Return the same for a MuJoCo that has no name for all of it."""
+    import mujoco
+
     steps = [mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_camlight]
     if model.nflex:
         steps.append(mujoco.mj_flex)
     if model.ntendon:
         steps.append(mujoco.mj_tendon)
-    if (model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER)).any():
-        # Their rays are drawn as lines as long as what they read.
-        steps.append(mujoco.mj_sensorPos)
-    return tuple(steps)
+    return steps

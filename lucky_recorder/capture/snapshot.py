@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.bindings import Camera, FreeCamera
 from lucky_recorder.capture import names
 from lucky_recorder.capture.masks import Labels
 from lucky_recorder.capture.simulation import Simulation
 from lucky_recorder.errors import SettingsError, StreamError, WorkerStalledError
-from lucky_recorder.bindings import Camera, FreeCamera
 
 if TYPE_CHECKING:
     import mujoco

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucky_recorder.bindings import Camera, Lidar
-from lucky_recorder.capture import holdings, names, snapshot
+from lucky_recorder.capture import bounds, holdings, names, snapshot
 from lucky_recorder.capture.channels import Channel, Column
 from lucky_recorder.capture.clocks import Clocks, clocks
 from lucky_recorder.capture.columns import MODES, Scene, columns_of
@@ -71,9 +71,9 @@ class Source:
         self.robots = find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
         self.columns = columns_of(Scene(settings, simulation, self.robots, self._env))
         self.channels = tuple({c.channel.name: c.channel for c in self.columns}.values())
-        streams = streams_of(settings, self.clocks.data, simulation.model if simulation else None)
         self._sync = self._level()
         self._rig = snapshot.Rig(self._eyes())
+        streams = streams_of(settings, self.clocks.data, simulation.model if simulation else None)
         self._holdings = holdings.Holdings(simulation.model) if simulation and self.needs_gl else None
         mode = MODES[settings.mode]
         return Schema(
@@ -99,7 +99,8 @@ class Source:
             for index, camera in enumerate(cameras)
         ]
         feeling = [
-            snapshot.Eye(self.clocks.every(lidar.rate), self._scan_of(lidar, index)) for index, lidar in enumerate(lidars)
+            snapshot.Eye(self.clocks.every(lidar.rate), self._scan_of(lidar, index))
+            for index, lidar in enumerate(lidars)
         ]
         return seeing + feeling
 
@@ -126,10 +127,12 @@ class Source:
         return snapshot.through_state(self._simulation, index)
 
     def casters(self) -> list[Caster]:
-        """Return what scans for each lidar, on private copies of the model as it is now."""
+        """Return what scans for each lidar, on a private copy of the model as it is now."""
         simulation = self._simulation
         assert simulation is not None
-        return [Caster(lidar, copy.copy(simulation.model)) for lidar in self.settings.recorded_lidars]
+        model = copy.copy(simulation.model)
+        bounds.refresh(model)
+        return [Caster(lidar, model) for lidar in self.settings.recorded_lidars]
 
     def _pool(self, cameras: int) -> snapshot.ScenePool:
         if self._simulation is None:
@@ -164,6 +167,11 @@ class Source:
         if simulation is None or level is Sync.NOTHING:
             return None
         return lambda: simulation.sync(level)
+
+    def refresh(self) -> None:
+        """Bring the private data to the present state, with everything that follows from it."""
+        if self._simulation is not None:
+            self._simulation.sync(Sync.FORWARD)
 
     @property
     def instabilities(self) -> NDArray[np.int32] | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lucky_recorder import settings as asked
 from lucky_recorder import validators
 from lucky_recorder.capture import names
-from lucky_recorder.capture.channels import Channel, Column, exact
+from lucky_recorder.capture.channels import Channel, Column, exactly
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.simulation import Simulation
 from lucky_recorder.errors import SettingsError
@@ -51,12 +51,11 @@ def _field(column: asked.Column, nullable: bool = False) -> Field:
 def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nullable: bool = False) -> Column:
     """Make a column whose value is what a function returns at each tick."""
     field = _field(column, nullable)
+    settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
 
     def checked(moment: Moment) -> Any:
         value = read(moment)
-        if value is None and nullable:
-            return None
-        return exact(column.name, value, field.shape, column.dtype, column.allow_nan)
+        return None if value is None and nullable else settle(value)
 
     channel = Channel(f"own:{column.name}", phase, field.shape, column.dtype, read=checked, nullable=nullable)
     return Column(field, channel)
@@ -65,13 +64,15 @@ def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nul
 def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple[str, ...]) -> Column:
     """Make a column from a callable, asked once per robot and tick."""
     field = _field(column)
+    settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
 
-    def read(moment: Moment) -> NDArray[Any]:
+    def read(moment: Moment) -> list[Any]:
         values = []
         for robot in robots:
             moment.robot = robot
-            values.append(exact(column.name, source(moment), field.shape, column.dtype, column.allow_nan))
-        return np.stack(values)
+            # A copy: the next robot's value may come in the same array.
+            values.append(np.array(settle(source(moment))))
+        return values
 
     shape = (len(robots), *field.shape)
     return Column(field, Channel(f"own:{column.name}", "before", shape, column.dtype, read=read), per_robot=True)

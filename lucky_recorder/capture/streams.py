@@ -9,6 +9,7 @@ from lucky_recorder import clock
 from lucky_recorder.bindings import Camera, Lidar
 from lucky_recorder.capture.depth import Frustum
 from lucky_recorder.capture.snapshot import view_of
+from lucky_recorder.errors import SettingsError
 from lucky_recorder.schema import ScanStream, Stream, StreamKind
 from lucky_recorder.sensors import DEPTH_SENSORS
 from lucky_recorder.settings import RecorderSettings
@@ -23,6 +24,7 @@ def streams_of(settings: RecorderSettings, data_rate: Fraction, model: mujoco.Mj
     """Return the streams of every recorded camera.
 
     Raises:
+        SettingsError: If a camera's rate or sensor model cannot be recorded.
         VideoError: If no encoder of the video format works here.
     """
     return tuple(
@@ -39,6 +41,10 @@ def _stream(
     if kind == "rgbd":
         return Stream(camera.key_of(kind), camera.name, kind, *size, encoder="", codec="", suffix=".mkv")
     codec = _codec(settings, camera, kind)
+    if codec.fastest is not None and rate > codec.fastest:
+        field = "data_hz" if camera.frame_rate is None else f"camera {camera.name!r}: frame_rate"
+        remedy = f"{codec.name} video of the camera {camera.name!r} holds at most {codec.fastest} frames a second"
+        raise SettingsError.of(field, clock.show(rate), remedy)
     info = _depth_info(camera, model) if kind == "depth" else _labels_info(camera) if kind == "mask" else {}
     return Stream(
         camera.key_of(kind), camera.name, kind, *size, codec.key, codec.name, codec.pix_fmt, codec.suffix, info
@@ -71,7 +77,11 @@ def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
         "zero_means": sensor.zero_means,
     }
     if camera.sensor_model is not None:
-        info["sensor_params"] = camera.calibration | {"focal_px": _focal(camera, model)}
+        focal = _focal(camera, model)
+        if sensor.needs_perspective and not focal:
+            remedy = "an orthographic camera's rays are parallel: it sees no disparity; leave the sensor_model out"
+            raise SettingsError.of(f"camera {camera.name!r}: sensor_model", camera.sensor_model, remedy)
+        info["sensor_params"] = camera.calibration | {"focal_px": focal}
     if camera.debug_channel is not None:
         info["debug_channel"] = camera.debug_channel
         info["NOTE"] = sensor.diagnostics[camera.debug_channel].note
@@ -79,7 +89,7 @@ def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
 
 
 def _focal(camera: Camera, model: mujoco.MjModel | None) -> float:
-    """Return a camera's focal length in pixels, as it is at set-up."""
+    """Return a camera's horizontal focal length in pixels, as it is at set-up."""
     import mujoco
 
     assert model is not None
@@ -87,7 +97,7 @@ def _focal(camera: Camera, model: mujoco.MjModel | None) -> float:
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     mujoco.mjv_updateCamera(model, data, view_of(model, camera), scene)
-    return Frustum.of(scene, camera.height).focal
+    return Frustum.of(scene, camera.width, camera.height).focal
 
 
 def scans_of(settings: RecorderSettings, data_rate: Fraction) -> tuple[ScanStream, ...]:
@@ -100,7 +110,8 @@ def _scan(lidar: Lidar, rate: Fraction) -> ScanStream:
         "name": lidar.name,
         "pattern": lidar.pattern,
         "rate": clock.number(rate),
-        "frame": "sensor: x forward, y left, z up; sensor_position and sensor_orientation (w x y z) place it in the world",
+        "frame": "sensor: x forward, y left, z up; sensor_position and sensor_orientation (w x y z) place it in "
+        "the world",
         "mount": {"site": lidar.site},
         "azimuth_deg": lidar.azimuths.tolist(),
         "elevation_deg": lidar.elevations.tolist(),

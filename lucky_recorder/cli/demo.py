@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +15,17 @@ from lucky_recorder.cli.console import printable, say, stopping
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+    from lucky_recorder.settings import RecorderSettings
+
 _SHOWN = 4
 
 
 def demo(
     output_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where DataSessions/ is made.")] = Path(),
     episodes: Annotated[int, typer.Option(metavar="N", min=1, help="Episodes to record.")] = 30,
+    streams: Annotated[
+        bool, typer.Option("--streams", help="Also record depth and masks of the front camera, and a lidar.")
+    ] = False,
 ) -> None:
     """Record a scripted arm that lifts a cube, and sometimes misses; check the session and show its folder."""
     from rich.console import Console
@@ -33,9 +40,20 @@ def demo(
             tasks=("Pick up the cube",),
             max_episode_length_s=1.5,
         )
+        settings = _every_stream(settings) if streams else settings
         path = record_plan(Plan("LuckyRecorder/PickCube-v0", settings, episodes, fail=0.2))
     Console(highlight=False).print(tree(path))
     say(f"Look at it with: {sys.argv[0]} info {path}")
+
+
+def _every_stream(settings: RecorderSettings) -> RecorderSettings:
+    """Add depth and masks to the first camera, and a lidar between the fingers."""
+    from lucky_recorder.settings import Lidar
+
+    front, *others = settings.cameras
+    seeing = dataclasses.replace(front, depth_mode="rgbd", masks=("cube", "hand"))
+    lidar = Lidar("grasp", rate=Fraction(10), pattern="solid_state", max_range_m=5.0)
+    return dataclasses.replace(settings, cameras=(seeing, *others), record_masks=True, lidars=(lidar,))
 
 
 def tree(folder: Path) -> Tree:

@@ -13,6 +13,7 @@ from lucky_recorder.cli.doctor import doctor
 from lucky_recorder.cli.eval import evaluate
 from lucky_recorder.cli.info import info
 from lucky_recorder.cli.koyu import koyu
+from lucky_recorder.cli.lerobot import lerobot
 from lucky_recorder.cli.record import record
 from lucky_recorder.cli.view import view
 from lucky_recorder.version import __version__
@@ -35,7 +36,7 @@ def main(
     """Records Gymnasium and MuJoCo simulations as robot-learning data, and reads it back."""
 
 
-for command in (demo, record, info, check, convert, view, doctor):
+for command in (demo, record, info, check, lerobot, convert, view, doctor):
     app.command()(command)
 app.command("eval")(evaluate)
 app.add_typer(koyu, name="koyu")

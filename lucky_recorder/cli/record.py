@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lucky_recorder.cli.recording import Plan
 
 _CAMERA = re.compile(r"([^:]+)(?::(\d+)x(\d+))?")
+_LIDAR = re.compile(r"([^:]+)(?::([\d./]+))?")
 _PLAN = ("env", "episodes", "policy", "fail")
 _EPISODES = 10
 
@@ -49,6 +50,19 @@ def record(
     render_quality: Annotated[
         str | None, typer.Option(metavar="QUALITY", help="model, or fast or fastest: cheaper shadows, for a CPU.")
     ] = None,
+    depth: Annotated[
+        str | None,
+        typer.Option(metavar="MODE", help="Depth of every camera of the model: rgbd, separate or depth_only."),
+    ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A body or geom that every camera of the model masks. Repeatable."),
+    ] = None,
+    lidar: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SITE[:RATE]", help="A lidar on a site, scans per second. Repeatable."),
+    ] = None,
+    video_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="h264, hevc or av1.")] = None,
     mode: Annotated[str | None, typer.Option(metavar="MODE", help="robot_arm, full_scene or custom.")] = None,
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where DataSessions/ is made; here if it is not said.")
@@ -56,9 +70,7 @@ def record(
     discard: Annotated[
         bool | None, typer.Option("--discard/--keep-failed", help="Discard failed episodes; kept if it is not said.")
     ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Description of a task. Repeatable.")
-    ] = None,
+    task: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Description of a task. Repeatable.")] = None,
     fail: Annotated[
         float | None, typer.Option(metavar="P", help="Probability that the environment's expert is to fail.")
     ] = None,
@@ -83,7 +95,10 @@ def record(
             "output_dir": output_dir,
             "discard_and_retry_failed": discard,
             "tasks": task or None,
-            "cameras": [read_camera(text) for text in camera] if camera else None,
+            "cameras": _cameras(camera, depth, mask),
+            "record_masks": True if mask else None,
+            "lidars": [_lidar(text) for text in lidar] if lidar else None,
+            "video_format": video_format,
         }
         asked = {**read_config(config), **{name: value for name, value in given.items() if value is not None}}
         record_plan(_plan(asked))
@@ -108,6 +123,27 @@ def _plan(asked: dict[str, Any]) -> Plan:
         raise SettingsError("env is missing: give --env ID, or env in the settings file")
     plan = {"episodes": _EPISODES, "settings": settings, **{name: asked[name] for name in _PLAN if name in asked}}
     return Plan(**plan)
+
+
+def _cameras(named: list[str] | None, depth: str | None, masks: list[str] | None) -> list[dict[str, Any]] | None:
+    """Read the cameras, with what is asked of all those that are of the model."""
+    asked = {name: value for name, value in (("depth_mode", depth), ("masks", masks)) if value}
+    if not named:
+        if asked:
+            option = "depth" if depth else "mask"
+            raise SettingsError.of(option, depth or masks, "goes with the cameras that --camera names; give one")
+        return None
+    cameras = [read_camera(text) for text in named]
+    return [camera if "source" in camera else camera | asked for camera in cameras]
+
+
+def _lidar(text: str) -> dict[str, Any]:
+    """Read ``SITE`` or ``SITE:RATE``."""
+    match = _LIDAR.fullmatch(text)
+    if match is None:
+        raise SettingsError.of("lidar", text, "give SITE or SITE:RATE, such as grasp:10")
+    site, rate = match.groups()
+    return {"name": site, "rate": rate} if rate else {"name": site}
 
 
 def read_camera(text: str) -> dict[str, Any]:

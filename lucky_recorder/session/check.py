@@ -6,7 +6,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lucky_recorder.session.checks import episodes, features, info, rows, stats, strays, tasks, videos
+from lucky_recorder.session.checks import (
+    alone,
+    episodes,
+    features,
+    info,
+    lidars,
+    masks,
+    rgbd,
+    rows,
+    stats,
+    strays,
+    tasks,
+    videos,
+)
 from lucky_recorder.session.checks.evidence import Evidence, Fault
 from lucky_recorder.session.reader import is_video_only, refuse_other_folders
 
@@ -27,10 +40,17 @@ CHECKS: tuple[Check, ...] = (
     stats.check_columns,
     stats.check_streams,
     videos.check_videos,
+    rgbd.check_rgbd,
+    masks.check_masks,
+    lidars.check_lidars,
     strays.check_strays,
     strays.check_unreadable,
 )
-VIDEO_ONLY_CHECKS: tuple[Check, ...] = (videos.check_videos_alone,)
+VIDEO_ONLY_CHECKS: tuple[Check, ...] = (
+    alone.check_videos_alone,
+    alone.check_lidars_alone,
+    strays.check_unreadable,
+)
 
 
 class Report(NamedTuple):

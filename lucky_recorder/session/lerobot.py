@@ -89,7 +89,7 @@ class Opened:
 
 def is_taken(stream: Stream) -> bool:
     """Tell whether LeRobot can take a stream for pictures at all."""
-    return stream.codec in _CODECS and not stream.key.endswith("_depth")
+    return stream.is_quantised if stream.is_depth else stream.codec in _CODECS
 
 
 def check_lerobot(path: str | Path) -> list[Broken]:
@@ -326,7 +326,7 @@ def check_task_table(session: Opened) -> Iterator[Broken]:
 def check_statistics(session: Opened) -> Iterator[Broken]:
     """Rule 9: training finds statistics of every picture, state and command."""
     stats, declared = session.evidence.stats or {}, session.declared
-    keys = (*(s.key for s in session.streams), *declared.columns)
+    keys = (*(s.key for s in session.streams if not s.is_depth), *declared.columns)
     needed = [key for key in keys if key.startswith(("observation.", "action"))]
     for key in needed if session.evidence.episodes else ():
         if not isinstance(stats.get(key), dict):

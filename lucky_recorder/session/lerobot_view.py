@@ -1,7 +1,8 @@
 """A copy of a session for LeRobot: files are linked, and what LeRobot's readers cannot take is left out.
 
-Left out are lidar files, masks, combined RGBD files, cameras off the data rate, depth (unless asked for), and episodes
-of which a linked camera has no video. One robot's rows are kept; lists of one value become plain columns.
+Left out are lidar files, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth (unless
+asked for), and episodes of which a linked camera has no video. One robot's rows are kept; lists of one value become
+plain columns.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +23,13 @@ import pyarrow.parquet as pq
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.files import make_folder, naming, stage, write_json
 from lucky_recorder.session import layout
-from lucky_recorder.session.reader import CameraStream, Episode, Session
+from lucky_recorder.session.checks.declared import declare
+from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.reader import CameraStream, Session
 from lucky_recorder.statistics import ColumnStatistics
 
 _LARGEST_DEPTH_CODE = 4095 * 16
+_LARGEST_SCALE = 1e6
 _COLOR_CODECS = ("h264", "hevc", "av1")
 
 
@@ -70,8 +75,8 @@ def lerobot_view(session: str | Path | Session, dst: str | Path, robot: str | No
         session: The session.
         dst: The folder to make; it must not exist, or be empty.
         robot: The robot whose rows are kept; needed where the session has several.
-        depth: Also link depth streams, described the way LeRobot's own depth streams are: right to 17 codes, and only
-            at rates whose frame times are whole milliseconds.
+        depth: Also link depth streams, described the way the depth streams of LeRobot 0.6 are: right to 17 codes, and
+            only at rates whose frame times are whole milliseconds. Earlier versions cannot open such a view.
 
     Raises:
         SettingsError: If the robot is unknown or not said, or the folder is there already.
@@ -79,43 +84,67 @@ def lerobot_view(session: str | Path | Session, dst: str | Path, robot: str | No
         StorageError: If the file system refuses.
     """
     opened = session if isinstance(session, Session) else Session(session)
-    target = _free_folder(Path(dst), opened.path)
-    streams, left_out = _streams(opened, depth)
-    every = tuple(opened)
-    kept = tuple(e for e in every if all(_has_video(e, s) for s in streams))
-    plan = _Plan(opened, target, streams, kept, _robot(opened, robot), _scalars(opened))
-    left_out += [f"episode {e.index}: a camera has no video" for e in every if e not in kept]
-    left_out += [f"lidar {name}" for name in opened.lidars]
-    left_out += [key for key in opened.video_keys() if key.endswith("_rgbd") or key.startswith("observation.masks.")]
+    plan, left_out = _planned(opened, Path(dst), robot, depth)
+    make_folder(plan.target)
     rows = list(_write_data(plan))
     _link_videos(plan)
     _write_meta(plan, rows)
-    return View(target, len(kept), tuple(left_out))
+    return View(plan.target, len(plan.episodes), left_out)
 
 
-def _free_folder(target: Path, source: Path) -> Path:
+def _planned(session: Session, target: Path, robot: str | None, depth: bool) -> tuple[_Plan, tuple[str, ...]]:
+    """Decide what goes into a view, and say what does not; nothing is written yet."""
+    _refuse_taken(target, session.path)
+    _check_columns(session)
+    streams, left_out = _streams(session, depth)
+    every = tuple(session)
+    kept = tuple(e for e in every if all(e.has_video(s.name) for s in streams))
+    if not kept:
+        raise FormatError(f"{session.path}: has no episode with a video of every camera; LeRobot opens no empty folder")
+    plan = _Plan(session, target, streams, kept, _robot(session, robot), _scalars(session))
+    left_out += [f"episode {e.index}: a camera has no video" for e in every if e not in kept]
+    left_out += [f"lidar {name}" for name in session.lidars]
+    left_out += [key for key in session.video_keys() if key.endswith("_rgbd") or key.startswith("observation.masks.")]
+    return plan, tuple(left_out)
+
+
+def _refuse_taken(target: Path, source: Path) -> None:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise SettingsError.of("dst", str(target), "is there already; give a folder that does not exist")
     if source.resolve() in target.resolve().parents:
         raise SettingsError.of("dst", str(target), "lies inside the session; give a folder beside it")
-    make_folder(target)
-    return target
+
+
+def _check_columns(session: Session) -> None:
+    """Refuse features that cannot be believed: the folder may come from anyone."""
+    known = declare(session.info).columns
+    for name, feature in session.features.items():
+        if feature.get("dtype") != "video" and name not in known:
+            raise FormatError(f"{session.path / layout.INFO_PATH}: features[{name!r}]: no dtype and shape of a column")
 
 
 def _streams(session: Session, depth: bool) -> tuple[tuple[CameraStream, ...], list[str]]:
     kept, left_out = [], []
     for stream in session.cameras.values():
-        if stream.rate != session.hz:
+        if (stream.rate / session.hz).denominator != 1:
             left_out.append(f"{stream.key}: runs at {stream.rate} Hz, rows at {session.hz} Hz")
         elif stream.codec == "ffv1" and not depth:
             left_out.append(f"{stream.key}: depth")
-        elif stream.codec == "ffv1" and 1000 % stream.rate:
+        elif stream.codec == "ffv1" and Fraction(1000) % stream.rate:
             left_out.append(f"{stream.key}: frame times at {stream.rate} Hz are no whole milliseconds")
+        elif stream.codec == "ffv1" and not _scale(session, stream):
+            left_out.append(f"{stream.key}: no depth_scale")
         elif stream.codec not in (*_COLOR_CODECS, "ffv1"):
             left_out.append(f"{stream.key}: codec {stream.codec}")
         else:
             kept.append(stream)
     return tuple(kept), left_out
+
+
+def _scale(session: Session, stream: CameraStream) -> float:
+    """Return the metres of a depth code, 0 if the session does not say them."""
+    scale = session.features[stream.key]["info"].get("depth_scale")
+    return float(scale) if type(scale) in (int, float) and 0 < scale < _LARGEST_SCALE else 0.0
 
 
 def _robot(session: Session, robot: str | None) -> int | None:
@@ -134,15 +163,11 @@ def _scalars(session: Session) -> frozenset[str]:
     """Return the columns that are lists of one value: LeRobot takes the shape [1] for a plain column."""
     data = {k: f for k, f in session.features.items() if f.get("dtype") != "video"}
     ones = [k for k, f in data.items() if f.get("shape") == [1]]
-    first = next(iter(session), None)
-    if first is None:
-        return frozenset()
-    schema = first.rows(ones).schema
+    try:
+        schema = next(iter(session)).rows(ones).schema
+    except KeyError as error:
+        raise FormatError(f"{session.path}: {error.args[0]}") from error
     return frozenset(name for name in ones if pa.types.is_list(schema.field(name).type))
-
-
-def _has_video(episode: Episode, stream: CameraStream) -> bool:
-    return episode.meta.get(f"videos/{stream.key}/chunk_index") is not None
 
 
 def _write_data(plan: _Plan) -> Iterator[dict[str, Any]]:
@@ -151,17 +176,19 @@ def _write_data(plan: _Plan) -> Iterator[dict[str, Any]]:
     for number, episode in enumerate(plan.episodes):
         row = dict(episode.meta)
         if plan.keeps_data_files:
-            place = layout.Place(row["data/chunk_index"], row["data/file_index"])
-            _link(layout.data_path(plan.session.path, place), layout.data_path(plan.target, place))
+            source = episode.data_path()
+            place = layout.Place(row["chunk_index"], row["file_index"])
+            _link(source, layout.data_path(plan.target, place))
         else:
             place = plan.chunking.data(number)
             table = _rows(plan, episode, number, first)
             path = layout.data_path(plan.target, place)
             stage(path, lambda p, t=table: pq.write_table(t, p, compression="zstd")).commit()  # type: ignore[misc]
             row |= {"length": table.num_rows, "dataset_from_index": first, "dataset_to_index": first + table.num_rows}
-            row |= {"data/chunk_index": place.chunk_index, "data/file_index": place.file_index}
-            row |= {"chunk_index": place.chunk_index, "file_index": place.file_index, "episode_index": number}
+            row["episode_index"] = number
             first += table.num_rows
+        for prefix in ("", "data/"):
+            row |= {f"{prefix}chunk_index": place.chunk_index, f"{prefix}file_index": place.file_index}
         yield row
 
 
@@ -222,7 +249,7 @@ def _write_meta(plan: _Plan, rows: list[dict[str, Any]]) -> None:
     fields = [f for f in schema if not f.name.startswith("videos/") or f.name.split("/")[1] in keys]
     table = pa.Table.from_pylist(rows, schema=pa.schema(fields))
     stage(layout.episodes_path(target, place), lambda p: pq.write_table(table, p, compression="zstd")).commit()
-    _link(session.path / layout.TASKS_PATH, target / layout.TASKS_PATH)
+    _link(session.tasks_path(), target / layout.TASKS_PATH)
     write_json(target / layout.STATS_PATH, _stats(plan, keys))
     write_json(target / layout.INFO_PATH, _info(plan, keys, sum(r["length"] for r in rows)))
 
@@ -253,25 +280,28 @@ def _values(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
 
 def _info(plan: _Plan, keys: set[str], frames: int) -> dict[str, Any]:
     features = {
-        key: feature
-        for key, feature in plan.session.features.items()
-        if feature.get("dtype") != "video" or key in keys
+        key: feature for key, feature in plan.session.features.items() if feature.get("dtype") != "video" or key in keys
     }
     for stream in plan.streams:
         if stream.codec == "ffv1":
             features[stream.key] = _depth_feature(features[stream.key])
     if plan.robot is not None:
         features = {key: _of_one_robot(feature, plan.robot) for key, feature in features.items()}
-    info = {key: value for key, value in plan.session.info.items() if key != "video_path" or keys}
+    info = {key: value for key, value in plan.session.info.items() if key != "video_path"}
+    paths = {"data_path": layout.DATA_PATH} | ({"video_path": layout.VIDEO_PATH} if keys else {})
     robots = plan.session.robots
-    return info | {
-        "robots": [robots[plan.robot or 0]],
-        "total_episodes": len(plan.episodes),
-        "total_frames": frames,
-        "episodes_per_file": plan.session.info.get("episodes_per_file", 1) if plan.keeps_data_files else 1,
-        "splits": {"train": f"0:{len(plan.episodes)}"},
-        "features": features,
-    }
+    return (
+        info
+        | paths
+        | {
+            "robots": [robots[plan.robot or 0]],
+            "total_episodes": len(plan.episodes),
+            "total_frames": frames,
+            "episodes_per_file": plan.session.info.get("episodes_per_file", 1) if plan.keeps_data_files else 1,
+            "splits": {"train": f"0:{len(plan.episodes)}"},
+            "features": features,
+        }
+    )
 
 
 def _of_one_robot(feature: Mapping[str, Any], robot: int) -> dict[str, Any]:
@@ -294,5 +324,6 @@ def _depth_feature(feature: Mapping[str, Any]) -> dict[str, Any]:
         "video.shift": 0,
         "video.use_log": False,
         "is_depth_map": True,
+        "depth_unit": "m",
     }
     return {**feature, "info": info}

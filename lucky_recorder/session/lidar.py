@@ -1,4 +1,4 @@
-"""Lidar files: one Parquet per sensor and episode in ``data/``, with a JSON file that describes it (spec: Lidar files)."""
+"""Lidar files: a Parquet per sensor and episode in ``data/``, and a JSON file that describes it (spec: Lidar files)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def stage_scans(
         stage_json(scan_path(root, stream.name, episode, chunking, ".json"), stream.description),
         stage(
             scan_path(root, stream.name, episode, chunking),
-            lambda p: pq.write_table(built, p, compression="zstd", use_dictionary=["episode_index", "geom_id.list.element"]),
+            lambda p: pq.write_table(
+                built, p, compression="zstd", use_dictionary=["episode_index", "geom_id.list.element"]
+            ),
             lambda p: rows.verify(p, built.num_rows),
         ),
     ]

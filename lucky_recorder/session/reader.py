@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lucky_recorder import clock
-from lucky_recorder.errors import FormatError, SettingsError, VideoError
+from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.files import TEMPORARY
 from lucky_recorder.session import layout
-from lucky_recorder.session.untrusted import expand
+from lucky_recorder.session.episode import PREFIX, Episode, brief
 from lucky_recorder.untrusted import Folder
 
-if TYPE_CHECKING:
-    from lucky_recorder.session.streams import DepthFrames, MaskFrames, Scans
-    from lucky_recorder.video.decode import FrameReader
+__all__ = ["CameraStream", "Episode", "Session", "is_video_only", "refuse_other_folders", "sessions_under"]
 
-_PREFIX = "observation.images."
 _SUPPORTED = re.compile(r"v?3(\.\d+)*")
 _SCAN_FILE = re.compile(r"data/chunk-\d{3}/lidar-([A-Za-z0-9_-]+)-\d{3,}\.parquet")
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index", "chunk_index", "file_index")
@@ -153,6 +148,14 @@ class Session:
         described: list[str] = table.sort_by("task_index")[texts[0]].to_pylist()
         return described
 
+    def tasks_path(self) -> Path:
+        """Return the path of ``meta/tasks.parquet``.
+
+        Raises:
+            FormatError: If the file is missing.
+        """
+        return self._folder.file(layout.TASKS_PATH)
+
     @cached_property
     def stats(self) -> dict[str, Any]:
         """The content of ``meta/stats.json``."""
@@ -202,11 +205,11 @@ class Session:
         if not isinstance(details, dict) or not isinstance(shape, list) or not _is_picture(shape):
             raise self._wrong(f"features[{key!r}]", feature, "expected a picture's shape and an info block")
         rate = self._rate(f"features[{key!r}] video.fps", details.get("video.fps"))
-        return CameraStream(key.removeprefix(_PREFIX), key, shape[1], shape[0], rate, str(details.get("video.codec")))
+        return CameraStream(key.removeprefix(PREFIX), key, shape[1], shape[0], rate, str(details.get("video.codec")))
 
     def video_files(self, camera: str) -> list[Path]:
         """List a stream's video files in order, by camera name or full key; also of a video only session."""
-        key = camera if camera.startswith("observation.") else _PREFIX + camera
+        key = camera if camera.startswith("observation.") else PREFIX + camera
         names = self._folder.files(f"videos/{key}") if "/" not in key and ".." not in key else []
         return [self._folder.file(name) for name in names if name.endswith((".mp4", ".mkv"))]
 
@@ -225,7 +228,7 @@ class Session:
         return sum((self.path / name).lstat().st_size for name in self._folder.files())
 
     def _stream(self, camera: str) -> CameraStream:
-        name = camera.removeprefix(_PREFIX)
+        name = camera.removeprefix(PREFIX)
         if name not in self.cameras:
             raise KeyError(f"no camera {camera!r}; the session has {', '.join(self.cameras) or 'none'}")
         return self.cameras[name]
@@ -237,169 +240,11 @@ class Session:
             raise FormatError(f"{self.path / layout.INFO_PATH}: {error}") from error
 
     def _wrong(self, field: str, value: object, expected: str) -> FormatError:
-        return FormatError(f"{self.path / layout.INFO_PATH}: {field}={_short(value)}: {expected}")
+        return FormatError(f"{self.path / layout.INFO_PATH}: {field}={brief(value)}: {expected}")
 
     def _refuse_video_only(self) -> None:
         if self.is_video_only:
             raise FormatError(f"{self.path}: {_VIDEO_ONLY}; its files: video_files(camera)")
-
-
-class Episode:
-    """One episode of a session.
-
-    Attributes:
-        index: Its ``episode_index``.
-        length: Rows: one per robot per tick.
-        success: Whether it succeeded.
-        tasks: Descriptions of the tasks that occur in it.
-        meta: Its row of ``meta/episodes``.
-    """
-
-    def __init__(self, session: Session, row: Mapping[str, Any]) -> None:
-        self._session = session
-        self.meta = row
-        self.index: int = row["episode_index"]
-        self.length: int = self._count("length")
-        self.success = bool(row.get("success"))
-        self.tasks: tuple[str, ...] = tuple(row.get("tasks") or ())
-
-    def __repr__(self) -> str:
-        return f"Episode({self.index}, length={self.length}, success={self.success})"
-
-    @property
-    def ticks(self) -> int:
-        """Data ticks: rows of one robot."""
-        return self.length // len(self._session.robots)
-
-    def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the episode's rows, and only the row groups that hold them (spec: Data columns).
-
-        Args:
-            columns: Names of the columns to read; all of them by default.
-
-        Raises:
-            KeyError: If a column is unknown.
-            FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says.
-        """
-        name = self._expand("data_path", chunk_index=self._count("chunk_index"), file_index=self._count("file_index"))
-        with self._session._folder.parquet(name) as file:
-            known = file.schema_arrow.names
-            wanted = known if columns is None else list(columns)
-            if unknown := [c for c in wanted if c not in known]:
-                raise KeyError(f"no column {unknown[0]!r}; {name} has {', '.join(known)}")
-            groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), self.index)]
-            table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, "episode_index"])))
-            rows = table.filter(pc.equal(table["episode_index"], self.index)).select(wanted)
-        if rows.num_rows != self.length:
-            raise FormatError(
-                f"{self._session.path / name}: {rows.num_rows} rows of episode {self.index}, "
-                f"meta/episodes says {self.length}"
-            )
-        return rows
-
-    def video_path(self, camera: str) -> Path:
-        """Return the path of the episode's video, by camera name or full key.
-
-        Raises:
-            KeyError: If the session has no such camera.
-            VideoError: If its stream failed in this episode and left no file.
-            FormatError: If the file is missing, or not where a session may have it.
-        """
-        stream = self._session._stream(camera)
-        columns = f"videos/{stream.key}/chunk_index", f"videos/{stream.key}/file_index"
-        if self.meta.get(columns[0]) is None:
-            raise VideoError(f"{self._session.path}: episode {self.index} has no video of {stream.name}: it failed")
-        chunk, file = (self._count(c) for c in columns)
-        name = self._expand("video_path", video_key=stream.key, chunk_index=chunk, file_index=file)
-        return self._session._folder.file(name.removesuffix(".mp4") + ".mkv" if stream.codec == "ffv1" else name)
-
-    def frames(self, camera: str) -> FrameReader:
-        """Open the episode's video, by camera name or full key: frames by index, ``(height, width, 3)`` uint8.
-
-        Frame ``i`` is the picture of tick ``i`` where the camera runs at the data rate; of tick ``i * n`` where it
-        runs at ``1 / n`` of it.
-
-        Raises:
-            KeyError: If the session has no such camera.
-            VideoError: If there is no video, or none that can be read.
-            FormatError: If the file is missing, or not where a session may have it.
-        """
-        from lucky_recorder.video.decode import FrameReader
-
-        return FrameReader(self.video_path(camera))
-
-    def depth(self, camera: str) -> DepthFrames:
-        """Open the episode's depth stream of a camera: metres by frame index.
-
-        Raises:
-            KeyError: If the camera has no depth stream.
-            VideoError: If there is no file, or none that can be read.
-            FormatError: If the file is missing, or the session does not say what a code is.
-        """
-        from lucky_recorder.session.streams import DepthFrames
-
-        name = camera.removeprefix(_PREFIX).removesuffix("_depth") + "_depth"
-        frames = self.frames(name)
-        scale = self._session.features[_PREFIX + name]["info"].get("depth_scale")
-        if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < 1e6:
-            frames.close()
-            raise FormatError(f"{self._session.path / layout.INFO_PATH}: {name}: depth_scale={_short(scale)}")
-        return DepthFrames(frames, float(scale))
-
-    def masks(self, camera: str) -> MaskFrames:
-        """Open the episode's mask stream of a camera: label ids by frame index.
-
-        Raises:
-            FormatError: If there is no such file, or it does not say what its ids are.
-            VideoError: If it cannot be read.
-        """
-        from lucky_recorder.session.streams import MaskFrames
-        from lucky_recorder.video.decode import FrameReader
-
-        folder, name = self._session._folder, camera.removeprefix(_PREFIX)
-        video = f"videos/observation.masks.{name}/{self._numbered('file')}.mp4"
-        described = folder.json(video.removesuffix(".mp4") + ".json")
-        if not all(k.isdecimal() and isinstance(v, str) for k, v in described.items()):
-            raise FormatError(f"{folder.path / video}: the JSON file beside it does not map ids to names")
-        return MaskFrames(FrameReader(folder.file(video)), {int(k): v for k, v in described.items()})
-
-    def rgbd_path(self, camera: str) -> Path:
-        """Return the path of the episode's combined file: colour is its first track, depth its second.
-
-        Raises:
-            FormatError: If there is none.
-        """
-        name = camera.removeprefix(_PREFIX)
-        return self._session._folder.file(f"videos/{_PREFIX}{name}_rgbd/{self._numbered('file')}.mkv")
-
-    def scans(self, lidar: str) -> Scans:
-        """Read the episode's scans of a lidar.
-
-        Raises:
-            FormatError: If there are none, or they are broken.
-        """
-        from lucky_recorder.session.streams import Scans
-
-        name = f"data/{self._numbered(f'lidar-{lidar}', by_episode=True)}"
-        folder = self._session._folder
-        return Scans(folder.table(name + ".parquet"), folder.json(name + ".json"), name + ".json")
-
-    def _numbered(self, stem: str, by_episode: bool = False) -> str:
-        """Return the chunk and file name of a file that ``meta/`` does not speak of: one per episode."""
-        chunk, file = divmod(self.index, self._session.files_per_chunk)
-        return f"chunk-{chunk:03d}/{stem}-{self.index if by_episode else file:03d}"
-
-    def _count(self, column: str) -> int:
-        value = self.meta.get(column)
-        if not isinstance(value, int) or value < 0 or (column.endswith(("chunk_index", "file_index")) and value > 999):
-            raise FormatError(f"{self._session.path / 'meta/episodes'}: episode {self.index}: {column}={value}")
-        return value
-
-    def _expand(self, field: str, **values: str | int) -> str:
-        try:
-            return expand(self._session.info.get(field), **values)
-        except FormatError as error:
-            raise FormatError(f"{self._session.path / layout.INFO_PATH}: {field}: {error}") from error
 
 
 def sessions_under(path: Path) -> list[Path]:
@@ -434,19 +279,5 @@ def is_video_only(path: Path) -> bool:
     return any(not name.endswith(TEMPORARY) for name in Folder(path).files("videos"))
 
 
-def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
-    """Tell from a row group's statistics whether it can hold rows of an episode."""
-    for i in range(group.num_columns):
-        column = group.column(i)
-        if column.path_in_schema == "episode_index" and column.is_stats_set and column.statistics.has_min_max:
-            return bool(column.statistics.min <= episode <= column.statistics.max)
-    return True
-
-
 def _is_picture(shape: list[Any]) -> bool:
     return len(shape) == 3 and all(type(n) is int and 0 < n <= 1 << 16 for n in shape)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

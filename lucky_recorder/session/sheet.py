@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from contextlib import closing
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.session.reader import Episode, Session
+from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.reader import Session
 
 Picture = NDArray[np.uint8]
 _GAP = 4
 _TALLEST = 480
 _WIDEST = 1280
+_NEAR_PERCENT, _FAR_PERCENT = 1, 99
+_SMALLEST_SIDE = 120
 # One colour per label, repeated; the background has none.
 _LABEL_COLORS = np.array(
     [[230, 60, 60], [60, 160, 230], [240, 190, 40], [80, 200, 120], [180, 90, 220], [250, 130, 40], [60, 210, 210]],
@@ -47,10 +52,11 @@ def panels(session: Session, episode: Episode, tick: int) -> list[Panel]:
 
 def _pictures(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
     for camera in session.cameras.values():
+        if not episode.has_video(camera.name):
+            continue
         if camera.codec == "ffv1":
-            depth = episode.depth(camera.name)
-            yield Panel(camera.key, color_depth(depth[_frame(tick, camera.rate, session, len(depth))]))
-            depth.close()
+            with closing(episode.depth(camera.name)) as depth:
+                yield Panel(camera.key, color_depth(depth[_frame(tick, camera.rate, session, len(depth))]))
         else:
             with episode.frames(camera.name) as frames:
                 yield Panel(camera.key, frames[_frame(tick, camera.rate, session, len(frames))])
@@ -59,31 +65,38 @@ def _pictures(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
 def _masks(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
     for key in session.video_keys():
         name = key.removeprefix("observation.masks.")
-        if name == key:
+        if name == key or not episode.has_masks(name):
             continue
-        masks = episode.masks(name)
-        rate = session.cameras[name].rate if name in session.cameras else session.hz
-        index = _frame(tick, rate, session, len(masks))
-        below = None
-        if name in session.cameras:
-            with episode.frames(name) as frames:
-                below = frames[index]
-        yield Panel(key, overlay(masks[index], below))
-        masks.close()
+        with closing(episode.masks(name)) as masks:
+            index = _frame(tick, masks.ids.info.fps, session, len(masks))
+            yield Panel(key, overlay(masks[index], _below(session, episode, name, index)))
+
+
+def _below(session: Session, episode: Episode, name: str, index: int) -> Picture | None:
+    """Return the picture a mask goes with, if its camera has recorded colour."""
+    if name not in session.cameras or not episode.has_video(name):
+        return None
+    with episode.frames(name) as frames:
+        below: Picture = frames[min(index, len(frames) - 1)]
+        return below
 
 
 def _scans(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
-    from lucky_recorder.scans import range_picture
-
     for name in session.lidars:
-        scans = episode.scans(name)
-        index = _frame(tick, scans.rate, session, len(scans))
-        ranges = scans.ranges(index).reshape(-1, len(scans.description["azimuth_deg"]))
-        returned = ranges[np.isfinite(ranges)]
-        yield Panel(f"lidar-{name}", range_picture(ranges, float(np.percentile(returned, 99)) if returned.size else 1.0))
+        scans = episode.scans(name) if episode.has_scans(name) else None
+        if scans is not None and len(scans):
+            ranges = scans.ranges(_frame(tick, scans.rate, session, len(scans))).reshape(scans.shape)
+            yield Panel(f"lidar-{name}", draw_scan(ranges))
 
 
-def _frame(tick: int, rate: Any, session: Session, count: int) -> int:
+def draw_scan(ranges: NDArray[np.float32]) -> Picture:
+    """Colour a scan as depth is, shape ``(elevations, azimuths)``: the highest row on top, azimuth to the left."""
+    seen = np.where(np.isfinite(ranges) & (ranges > 0), ranges, np.float32(0))
+    tall, wide = (max(1, _SMALLEST_SIDE // length) for length in seen.shape)
+    return color_depth(seen[::-1, ::-1]).repeat(tall, axis=0).repeat(wide, axis=1)
+
+
+def _frame(tick: int, rate: Fraction, session: Session, count: int) -> int:
     """Return the frame that a stream shows at a tick: the last one taken by then."""
     return min(int(tick * rate / session.hz), count - 1)
 
@@ -93,7 +106,7 @@ def color_depth(depth: NDArray[np.float32]) -> Picture:
     measured = depth > 0
     if not measured.any():
         return np.zeros((*depth.shape, 3), np.uint8)
-    near, far = np.percentile(depth[measured], (1, 99))
+    near, far = np.percentile(depth[measured], (_NEAR_PERCENT, _FAR_PERCENT))
     share = np.clip((depth - near) / max(far - near, 1e-6), 0, 1)
     stops = np.array([[252, 230, 120], [240, 120, 60], [160, 40, 110], [40, 20, 120]], np.float32)
     place = share * (len(stops) - 1)

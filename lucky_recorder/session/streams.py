@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lucky_recorder import clock
 from lucky_recorder.bindings import ray_directions
-from lucky_recorder.errors import FormatError
+from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session.lidar import to_points
 
 if TYPE_CHECKING:
     from lucky_recorder.video.decode import FrameReader
 
-_MOST_RAYS = 10_000_000
+_MOST_RAYS = 1_000_000
+_POSE = {"sensor_position": 3, "sensor_orientation": 4}
 
 
 class DepthFrames:
@@ -92,32 +96,83 @@ class Scans:
     Attributes:
         table: One row per scan (spec: Lidar files).
         description: What the JSON file beside it says of the sensor.
-        directions: The rays' unit vectors in the sensor's frame, shape ``(rays, 3)``.
         rate: Scans per second, exact.
+        shape: Elevations and azimuths of the ray grid.
     """
 
-    def __init__(self, table: pa.Table, description: Mapping[str, Any], name: str) -> None:
+    def __init__(self, table: pa.Table, description: Mapping[str, Any], path: Path) -> None:
+        """Take what the two files hold.
+
+        Args:
+            table: The Parquet file's rows.
+            description: The JSON file's object.
+            path: Where they are, without the ending; for errors.
+
+        Raises:
+            FormatError: If the grid of rays is none, or a scan is not of it.
+        """
         self.table = table
         self.description = dict(description)
         try:
-            azimuths, elevations = (np.asarray(description[k], np.float64) for k in ("azimuth_deg", "elevation_deg"))
-            self.rate = clock.rate(description["rate"], "rate")
-            if azimuths.ndim != 1 or elevations.ndim != 1 or azimuths.size * elevations.size > _MOST_RAYS:
-                raise ValueError("no lists of angles")
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{name}: rate, azimuth_deg, elevation_deg: {error}") from error
-        self.directions = ray_directions(azimuths, elevations)
+            self.rate = clock.rate(self.description.get("rate"), "rate")
+        except SettingsError as error:
+            raise FormatError(f"{path}.json: {error}") from error
+        self._azimuths, self._elevations = (
+            _angles(self.description.get(field), f"{path}.json: {field}") for field in ("azimuth_deg", "elevation_deg")
+        )
+        self.shape = (len(self._elevations), len(self._azimuths))
+        _check_grid(self.shape, path)
+        _check_lists(table, self.shape[0] * self.shape[1], path)
 
     def __len__(self) -> int:
         """Return how many scans there are."""
         return int(self.table.num_rows)
 
+    @cached_property
+    def directions(self) -> NDArray[np.float64]:
+        """The rays' unit vectors in the sensor's frame, shape ``(rays, 3)``, elevation by elevation."""
+        return ray_directions(self._azimuths, self._elevations)
+
     def ranges(self, index: int) -> NDArray[np.float32]:
-        """Return the ranges of scan ``index``, metres, float32, shape ``(rays,)``; infinity where nothing came back."""
-        return np.asarray(self.table["range"][index].as_py(), np.float32)
+        """Return the ranges of scan ``index``, metres, float32, shape ``(rays,)``; infinity where nothing came back.
+
+        Raises:
+            IndexError: If there is no such scan.
+        """
+        return np.asarray(self.table["range"][index].values, np.float32)
 
     def to_points(self, index: int) -> NDArray[np.float64]:
-        """Return the points of scan ``index`` in the world, metres, shape ``(returns, 3)``."""
-        row = self.table.slice(index, 1).to_pylist()[0]
-        ranges = np.asarray(row["range"], np.float32)
-        return to_points(ranges, self.directions, row["sensor_position"], row["sensor_orientation"])
+        """Return the points of scan ``index`` in the world, metres, shape ``(returns, 3)``.
+
+        Raises:
+            IndexError: If there is no such scan.
+        """
+        position, orientation = (self.table[name][index].as_py() for name in _POSE)
+        return to_points(self.ranges(index), self.directions, position, orientation)
+
+
+def _angles(value: object, name: str) -> NDArray[np.float64]:
+    try:
+        angles = np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"{name}: no list of angles ({error})") from error
+    if angles.ndim != 1 or not angles.size or not np.isfinite(angles).all():
+        raise FormatError(f"{name}: no list of angles in degrees")
+    return angles
+
+
+def _check_grid(shape: tuple[int, int], path: Path) -> None:
+    if shape[0] * shape[1] > _MOST_RAYS:
+        raise FormatError(f"{path}.json: {shape[0]} x {shape[1]} rays a scan; at most {_MOST_RAYS} are read")
+
+
+def _check_lists(table: pa.Table, rays: int, path: Path) -> None:
+    """Check that every scan has a pose and a range for each ray."""
+    for name, length in {**_POSE, "range": rays}.items():
+        wanted = pa.list_(pa.float32() if name == "range" else pa.float64())
+        if table.column_names.count(name) != 1 or table.schema.field(name).type != wanted:
+            raise FormatError(f"{path}.parquet: has no column {name} of {wanted}")
+        column = table[name]
+        whole = pc.all(pc.equal(pc.list_value_length(column), length), min_count=0, skip_nulls=False).as_py()
+        if not whole or pc.list_flatten(column).null_count:
+            raise FormatError(f"{path}.parquet: {name}: a scan has not {length} values")

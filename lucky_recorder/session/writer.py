@@ -202,4 +202,3 @@ def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
     values = record.columns[name]
     missing = record.missing.get(name)
     return ColumnStatistics.of(values if missing is None else values[~missing])
-

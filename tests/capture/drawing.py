@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from capture.models import WHOLE_STATE, settings
+from capture.models import WHOLE_STATE, settings, state
 from lucky_recorder.capture.snapshot import Picture
 from lucky_recorder.capture.source import Source, open_source
 
@@ -30,16 +30,16 @@ class Film:
     def open(self) -> None:
         """Draw with the source's model from here on."""
         assert self.source.painter is not None
-        self._in_worker(self.source.painter.open, self.source.model_copy())
+        self.in_worker(self.source.painter.open, self.source.model_copy())
 
-    def _in_worker(self, job: Any, *arguments: Any) -> Any:
+    def in_worker(self, job: Any, *arguments: Any) -> Any:
         return self._thread.submit(job, *arguments).result()
 
     def begin(self) -> Any:
         """What happens at an episode's beginning; returns what had changed."""
         change = self.source.change()
         if change is not None:
-            self._in_worker(self.source.painter.change, change)
+            self.in_worker(self.source.painter.change, change)
         return change
 
     def look(self) -> list[Picture]:
@@ -54,7 +54,7 @@ class Film:
         drawn = []
         for picture in pictures:
             try:
-                pixels, bottom_up = self._in_worker(self.source.painter.color, picture)
+                pixels, bottom_up = self.in_worker(self.source.painter.color, picture)
                 drawn.append((pixels[::-1] if bottom_up else pixels).copy())
             finally:
                 picture.release()
@@ -64,15 +64,15 @@ class Film:
         """Draw planar metres, and label ids if there are any, top row first; the picture stays with the caller."""
         painter = self.source.painter
         assert painter is not None
-        depth = self._in_worker(painter.depth, picture)[0].copy()
-        labels = self._in_worker(painter.labels, picture)[0][::-1].copy() if picture.labels else None
+        depth = self.in_worker(painter.depth, picture)[0].copy()
+        labels = self.in_worker(painter.labels, picture)[0][::-1].copy() if picture.labels else None
         return depth, labels
 
     def frame(self) -> list[Pixels]:
         return self.draw(self.look())
 
     def close(self) -> None:
-        self._in_worker(self.source.painter.close)
+        self.in_worker(self.source.painter.close)
         self._thread.shutdown()
 
     def __enter__(self) -> Film:
@@ -88,7 +88,7 @@ def reference(
     """What MuJoCo's own renderer draws of a state. The caller's model and data stay as they are."""
     model = copy.copy(model)
     shown = mujoco.MjData(model)
-    mujoco.mj_copyState(model, data, shown, WHOLE_STATE)
+    mujoco.mj_setState(model, shown, state(model, data), WHOLE_STATE)
     mujoco.mj_forward(model, shown)
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     with mujoco.Renderer(model, height, width) as renderer:

@@ -59,11 +59,17 @@ def rows(source: Source, steps: int, act: Callable[[int], Any]) -> dict[str, np.
     return lane.buffer.finish(source.columns, source.schema, source.entity_ids).columns
 
 
+STRUCTS = ("vis", "stat", "opt", "warning", "timer", "contact")
+VISUAL = ("global_", "quality", "headlight", "map", "scale", "rgba")
+# Others than numbers, and what older releases of MuJoCo show of memory that is not in use.
+PASSED_OVER = ("bind", "bind_scalar", "model", "efc_AR_rownnz", "efc_AR_rowadr", "efc_AR_colind", "efc_AR")
+
+
 def contents(struct: Any) -> dict[str, bytes]:
     """Every number that an MjModel or MjData holds, as bytes."""
     held = {}
     for name in dir(struct):
-        if name.startswith("_") or name in ("bind", "bind_scalar", "model"):
+        if name.startswith("_") or name in PASSED_OVER:
             continue
         try:
             value = getattr(struct, name)
@@ -73,14 +79,7 @@ def contents(struct: Any) -> dict[str, bytes]:
             held[name] = value.tobytes()
         elif isinstance(value, int | float | bytes):
             held[name] = repr(value).encode()
-        elif (name in ("vis", "stat", "opt", "warning", "timer", "contact") and not callable(value)) or name in (
-            "global_",
-            "quality",
-            "headlight",
-            "map",
-            "scale",
-            "rgba",
-        ):
+        elif name in (*STRUCTS, *VISUAL) and not callable(value):
             held |= {f"{name}.{key}": inner for key, inner in contents(value).items()}
     return held
 

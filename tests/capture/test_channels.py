@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lucky_recorder.capture.channels import Channel, Column, exact
+from lucky_recorder.capture.channels import Channel, Column, exact, exactly
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.schema import Field
 
@@ -93,6 +93,37 @@ def test_a_float_may_be_rounded_to_the_shorter_one_that_was_declared() -> None:
     assert exact("c", 0.1, (), "float32", False) == np.float32(0.1)
 
 
+READINGS: list[Any] = [1.5, np.nan, np.inf, -0.0, True, 3, 1e300, np.float64(2), np.array(2.5), [1, 2, 3], "x", None]
+READINGS += [
+    np.arange(3.0),
+    np.array([0, np.nan, 1]),
+    np.arange(3, dtype=np.float32),
+    np.arange(3),
+    np.arange(6.0)[::2],
+]
+READINGS += [np.zeros((3, 1)), 1e200 * np.ones(3), np.ones(3, bool)]
+
+
+def outcome(settle: Any, *arguments: Any) -> Any:
+    """What a reading becomes: an array, or the words it is refused with."""
+    try:
+        return np.array(settle(*arguments))
+    except CaptureError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 1)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bool", "int64"])
+@pytest.mark.parametrize("allow_nan", [True, False])
+def test_the_quick_way_settles_and_refuses_as_the_thorough_one_does(shape: Any, dtype: str, allow_nan: bool) -> None:
+    settle = exactly("c", shape, dtype, allow_nan)
+    for value in READINGS:
+        known, settled = outcome(exact, "c", value, shape, dtype, allow_nan), outcome(settle, value)
+        np.testing.assert_array_equal(settled, known)
+        if not isinstance(known, str):
+            assert (settled.shape, settled.dtype) == (known.shape, known.dtype)
+
+
 def test_a_reading_is_a_copy() -> None:
     kept = np.zeros(3)
     settled = exact("c", kept, (3,), "float64", False)
@@ -100,6 +131,7 @@ def test_a_reading_is_a_copy() -> None:
     assert settled.tolist() == [0, 0, 0]
 
 
+@settings(deadline=None)
 @given(hnp.arrays(st.sampled_from([*INTEGERS, "float64", "float32", "bool"]), 3), st.sampled_from([*INTEGERS, "bool"]))
 @example(np.full(3, 2.0**64), "uint64")
 @example(np.full(3, 2.0**63), "int64")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import copy
+
 import mujoco
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lucky_recorder as lr
@@ -12,6 +14,8 @@ from lucky_recorder.capture.command import CommandMap
 
 LIMITED_SLIDE = '<joint name="pan" type="slide" range="-0.1 0.2"/>'
 ROPE = '<tendon><fixed name="rope"><joint joint="pan" coef="1"/></fixed></tendon>'
+SERVO = arm('<position name="m" joint="pan" ctrlrange="0 1"/>')
+EQUAL = arm('<position name="m" joint="pan" ctrlrange="-1 2"/>')
 
 
 def action_of(model: mujoco.MjModel, ctrl: list[float]) -> list[float]:
@@ -84,15 +88,15 @@ def test_a_free_joint_is_never_mapped() -> None:
     assert action_of(model, [7.5]) == [7.5]
 
 
+@settings(deadline=None)
 @given(st.floats(-1, 2))
 def test_where_the_ranges_are_equal_nothing_changes(command: float) -> None:
-    model = arm('<position name="m" joint="pan" ctrlrange="-1 2"/>')
-    assert action_of(model, [command]) == [command]
-    assert lr.commands_to_ctrl(model, [command]).tolist() == [command]
+    assert action_of(EQUAL, [command]) == [command]
+    assert lr.commands_to_ctrl(EQUAL, [command]).tolist() == [command]
 
 
 def test_equal_ranges_still_clamp() -> None:
-    assert action_of(arm('<position name="m" joint="pan" ctrlrange="-1 2"/>'), [3.0]) == [2.0]
+    assert action_of(EQUAL, [3.0]) == [2.0]
 
 
 sizes = st.floats(0.01, 100)
@@ -105,11 +109,12 @@ def ranges(draw: st.DrawFn) -> tuple[float, float]:
     return low, low + width
 
 
+@settings(deadline=None)
 @given(ranges(), ranges(), st.floats(0, 1))
 def test_commands_to_ctrl_is_the_inverse(
     control: tuple[float, float], joint: tuple[float, float], share: float
 ) -> None:
-    model = arm('<position name="m" joint="pan" ctrlrange="0 1"/>')
+    model = copy.copy(SERVO)
     model.actuator_ctrlrange[0], model.jnt_range[0] = control, joint
     command = np.clip(control[0] + share * (control[1] - control[0]), *control)
     value = CommandMap.of(model, [0]).to_action([command])
@@ -119,11 +124,12 @@ def test_commands_to_ctrl_is_the_inverse(
     assert abs(back[0] - command) <= 1e-12 * conditioning
 
 
+@settings(deadline=None)
 @given(ranges(), ranges(), st.floats(-1000, 1000))
 def test_what_is_recorded_lies_within_the_joints_range(
     control: tuple[float, float], joint: tuple[float, float], command: float
 ) -> None:
-    model = arm('<position name="m" joint="pan" ctrlrange="0 1"/>')
+    model = copy.copy(SERVO)
     model.actuator_ctrlrange[0], model.jnt_range[0] = control, joint
     [value] = CommandMap.of(model, [0]).to_action([command])
     assert joint[0] <= value <= joint[1]

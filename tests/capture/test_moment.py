@@ -78,6 +78,40 @@ def test_a_callable_sees_the_model_of_the_user_and_data_that_is_not_the_users(re
     assert env.data.qpos[0] == 1
 
 
+@pytest.mark.parametrize("columns", [[], [lr.Column("time", lambda moment: moment.data.time)]])
+@pytest.mark.parametrize("cut_short", [False, True])
+def test_success_is_judged_by_what_the_last_step_has_led_to(
+    record: Any, read_back: Any, columns: Any, cut_short: bool
+) -> None:
+    seen: list[tuple[float, ...]] = []
+
+    def succeeds(moment: Moment) -> bool:
+        seen.append((moment.data.qpos[0], moment.data.body("counter").xpos[2], moment.obs[0], moment.reward))
+        return bool(moment.data.qpos[0] == 103)
+
+    recorder = record(CountEnv(length=3, mujoco=True), mode="robot_arm", columns=columns, success=succeeds)
+    for steps in (3, 2 if cut_short else 3):
+        recorder.reset()
+        for _ in range(steps):
+            recorder.step(np.zeros(1, np.float32))
+    if cut_short:
+        recorder.end_episode()
+    recorder.close()
+    last = 102 if cut_short else 103
+    assert seen == [(3, -1 - 3, 3, 2), (last, -1 - last, last, last - 101)]
+    assert [e.meta["success"] for e in read_back(recorder.session_path)] == [False, not cut_short]
+
+
+def test_success_of_every_step_is_judged_by_what_it_has_led_to(record: Any, read_back: Any, run: Any) -> None:
+    succeeds = lambda moment: moment.data.qpos[0] >= 2  # noqa: E731
+    recorder = record(CountEnv(length=4, mujoco=True), mode="robot_arm", gym_columns=True, columns=[], success=succeeds)
+    run(recorder)
+    recorder.close()
+    [episode] = read_back(recorder.session_path)
+    assert episode.rows["next.success"].tolist() == [False, True, True, True]
+    assert episode.rows["observation.state"][:, 0].tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_success_may_depend_on_the_last_reward(record: Any, read_back: Any, run: Any, wrapped: bool) -> None:
     columns = [lr.Column("r", "gym:reward")] if wrapped else [lr.Column("obs", "gym:obs")]

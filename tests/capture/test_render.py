@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import copy
-from fractions import Fraction
+import gc
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +15,6 @@ from capture.models import contents, scene
 from lucky_recorder.capture import gl
 from lucky_recorder.capture.render import Painter
 from lucky_recorder.capture.snapshot import Picture, ScenePool
-from lucky_recorder.schema import Stream
 from lucky_recorder.testing import CountEnv
 
 
@@ -148,9 +147,8 @@ def test_a_scene_is_given_back_even_if_it_cannot_be_drawn(moving: Any, monkeypat
 
 
 def test_pixels_that_are_there_already_pass_through() -> None:
-    stream = Stream("observation.images.seen", "seen", "color", 64, 48, Fraction(50))
     pixels = np.arange(64 * 48 * 3, dtype=np.uint8).reshape(48, 64, 3)
-    drawn, bottom_up = Painter([stream], "model").draw(Picture(0, pixels=pixels))
+    drawn, bottom_up = Painter([at((64, 48), "seen", source="render")], "model").color(Picture(0, pixels=pixels))
     assert drawn is pixels
     assert not bottom_up
 
@@ -160,6 +158,8 @@ def test_pixels_that_are_there_already_pass_through() -> None:
 
 def rendered_run(record: Any = None, **settings: Any) -> list[np.ndarray]:
     """Run an environment that renders itself, with or without a recorder around it; returns what it rendered."""
+    # A viewer that gymnasium has closed deletes its buffers when it is collected, from whatever context is current.
+    gc.collect()
     env = gym.make("LuckyRecorder/PickCube-v0", render_mode="rgb_array", width=64, height=48)
     recorder = env if record is None else record(env, **settings)
     recorder.reset(seed=3)

@@ -93,13 +93,17 @@ def test_a_run_that_is_looked_at_is_bit_equal_to_one_that_is_not(model: mujoco.M
         np.testing.assert_array_equal(state(model, alone), state(model, watched))
 
 
-def test_kinematics_place_everything_as_mj_forward_does(model: mujoco.MjModel) -> None:
+@pytest.mark.parametrize("older", [False, True])
+def test_kinematics_place_everything_as_mj_forward_does(
+    model: mujoco.MjModel, older: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if older:
+        monkeypatch.delattr(mujoco, "mj_fwdKinematics", raising=False)
     data = moved(model)
     looked_at = Simulation(model, data)
     looked_at.sync(Sync.KINEMATICS)
     known = forward(model, state(model, data))
-    arrays = (*PLACES, "flexvert_xpos", "ten_length", "wrap_xpos")
-    for name in arrays:
+    for name in (*PLACES, "flexvert_xpos", "ten_length", "wrap_xpos"):
         np.testing.assert_array_equal(getattr(looked_at.look, name), getattr(known, name), err_msg=name)
 
 
@@ -167,5 +171,7 @@ def test_a_model_that_never_resets_itself_has_no_instabilities() -> None:
 def test_only_what_a_model_has_is_computed() -> None:
     plain = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='0.1'/></worldbody></mujoco>")
     everything = mujoco.MjModel.from_xml_string(EVERYTHING)
-    assert len(simulation._kinematics(plain)) == 3
-    assert len(simulation._kinematics(everything)) == 6
+    assert len(simulation._single_kinematics(plain)) == 3
+    assert len(simulation._single_kinematics(everything)) == 5
+    assert mujoco.mj_sensorPos in simulation.kinematics(everything)
+    assert mujoco.mj_sensorPos not in simulation.kinematics(plain)

@@ -155,7 +155,7 @@ def test_only_cameras_that_are_due_look() -> None:
     due = []
     for tick in range(21):
         pictures = source.snapshot(tick)
-        due.append([p.stream for p in pictures])
+        due.append([p.camera for p in pictures])
         for picture in pictures:
             picture.release()
     assert due == [[0] + [1] * (t % 2 == 0) + [2] * (t % 10 == 0) for t in range(21)]

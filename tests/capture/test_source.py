@@ -38,17 +38,17 @@ def test_the_data_rate_is_the_control_rate_unless_one_that_divides_it_is_asked_f
     data_hz: Any, control: Any, expected: Any
 ) -> None:
     settled = clocks(settings(data_hz=data_hz), control)
-    assert (settled.data, settled.control, settled.steps_per_row) == expected
+    assert (settled.data, settled.control, settled.ticks_per_row) == expected
 
 
 @pytest.mark.parametrize(
     ("data_hz", "control", "why"),
     [
         (None, None, "nothing here says how long a step is"),
-        (30, Fraction(50), "does not divide the 50 Hz.*nearest that do: 25 or 50 Hz"),
+        (30, Fraction(50), "does not divide the fastest rate here, 50 Hz, evenly; nearest that do: 25 or 50 Hz"),
         (40, Fraction(200, 3), r"nearest that do: 100/3 or 200/3 Hz"),
-        (100, Fraction(50), "above the control rate of 50 Hz"),
-        (67, Fraction(200, 3), "above the control rate of 200/3 Hz"),
+        (100, Fraction(50), "above the fastest rate here; the nearest: 50 Hz"),
+        (67, Fraction(200, 3), "above the fastest rate here; the nearest: 200/3 Hz"),
     ],
 )
 def test_a_data_rate_that_cannot_be_is_refused_naming_those_that_can(data_hz: Any, control: Any, why: str) -> None:
@@ -58,7 +58,7 @@ def test_a_data_rate_that_cannot_be_is_refused_naming_those_that_can(data_hz: An
 
 @pytest.mark.parametrize("frame_rate", [30, 100, 40])
 def test_a_frame_rate_that_does_not_divide_the_data_rate_is_refused(frame_rate: int) -> None:
-    with pytest.raises(SettingsError, match=f"camera 'overview': frame_rate='{frame_rate}'.*nearest that do"):
+    with pytest.raises(SettingsError, match=f"camera 'overview': frame_rate='{frame_rate}'.*nearest( that do)?: "):
         source_of(scene("joint_zoo"), cameras=[lr.Camera("overview", width=64, height=48, frame_rate=frame_rate)])
 
 

@@ -293,6 +293,24 @@ def test_a_callable_is_asked_once_per_robot() -> None:
     np.testing.assert_allclose(derived["hand"][:2, 1], [0.17, -0.17])
 
 
+def test_a_callable_may_reuse_its_array() -> None:
+    held = np.zeros(2)
+
+    def fill(moment: Any) -> Any:
+        held[:] = len(moment.robot), moment.data.time
+        return held
+
+    model = scene("twin_arms")
+    data = mujoco.MjData(model)
+
+    def act(step: int) -> None:
+        data.time += 0.02
+
+    robots = ("left_base", "right_base")
+    source = source_of(model, data=data, robots=robots, columns=[lr.Column("c", fill, shape=(2,))])
+    assert rows(source, 2, act)["c"].tolist() == [[9, 0], [10, 0], [9, 0.02], [10, 0.02]]
+
+
 @pytest.mark.parametrize(
     ("source", "column", "why"),
     [

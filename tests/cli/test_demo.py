@@ -4,6 +4,7 @@ import io
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -40,6 +41,21 @@ def test_the_demo_has_two_meta_files_and_episodes_of_both_kinds(tmp_path, monkey
     assert plan.settings.metadata_every < plan.episodes <= 2 * plan.settings.metadata_every
     assert 0 < plan.fail < 1
     assert not plan.settings.discard_and_retry_failed
+
+
+def test_the_demo_of_every_stream(tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--streams", "--episodes", "1", "--output-dir", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    (path,) = tmp_path.glob("DataSessions/session_*")
+    session = check_session(path)
+    assert list(session.cameras) == ["front", "front_depth", "wrist"]
+    episode = session.episode(0)
+    assert episode.rgbd_path("front").stat().st_size > 0
+    assert episode.masks("front").labels == {0: "background", 1: "cube", 2: "hand"}
+    scans = episode.scans("grasp")
+    assert scans.rate == 10
+    assert len(scans) == -(-episode.ticks // 5)
+    assert np.isfinite(scans.ranges(0)).any()
 
 
 def test_a_demo_that_cannot_be_written_says_so(tmp_path):

@@ -4,12 +4,16 @@ import json
 import shutil
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
-from session.building import Recording, arm_schema, custom_schema, small_session
+from session.building import Recording, arm_schema, custom_schema, full_session, small_session
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
 from lucky_recorder.schema import Field
+from lucky_recorder.session.reader import Session
+from lucky_recorder.video.decode import decode_all
 
 
 @pytest.fixture
@@ -110,3 +114,80 @@ def test_names_are_text_and_no_markup(session: Path) -> None:
     content["features"]["action"]["names"] = ["[red]", "\x1b[31m", "[/]", "d", "e", "f"]
     path.write_text(json.dumps(content))
     assert cells(session)["action"][2] == "[red], \N{REPLACEMENT CHARACTER}[31m, [/], d, e, f"
+
+
+# One frame of every stream.
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return full_session(tmp_path_factory.mktemp("full") / "session_2026-10-08_14-30-06").root
+
+
+def draw(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["info", *map(str, arguments)])
+
+
+def read_png(path: Path) -> np.ndarray:
+    with av.open(str(path)) as picture:
+        (frame,) = picture.decode(video=0)
+        return frame.to_ndarray(format="rgb24")
+
+
+def test_a_frame_is_drawn(full: Path, tmp_path: Path) -> None:
+    result = draw(full, "--frame", "1:3", "-o", tmp_path / "out.png")
+    assert result.exit_code == 0, result.output
+    shown = "Front, observation.images.Front_depth, observation.images.Fast, observation.images.Slow_depth"
+    said = f"out.png: observation.images.{shown}, observation.masks.Front, lidar-side, lidar-top"
+    assert said in result.output.replace("\n", " ")
+    page = read_png(tmp_path / "out.png")
+    episode = Session(full).episode(1)
+    tall, wide = page.shape[:2]
+    assert tall >= 120
+    assert wide <= 1280
+    front, fast = (decode_all(episode.video_path(name))[frame] for name, frame in (("Front", 3), ("Fast", 6)))
+    for picture in (front, fast):
+        # These pictures are of one colour each.
+        assert (page == picture[0, 0]).all(axis=2).any()
+    height = 120
+    np.testing.assert_array_equal(page[:height:3, 0], front[np.arange(0, height, 3) * 48 // height, 0])
+
+
+def test_a_frame_is_drawn_beside_where_one_is(full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert draw(full, "--frame", "0:0").exit_code == 0
+    assert read_png(tmp_path / "frame.png").ndim == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["frame.png"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "remedy"),
+    [
+        ("3", "give EPISODE:FRAME, such as 0:10"),
+        ("a:b", "give EPISODE:FRAME"),
+        ("-1:0", "give EPISODE:FRAME"),
+        ("1:2:3", "give EPISODE:FRAME"),
+        ("9:0", "episode 9: "),
+        ("1:5", "episode 1 has frames 0 to 4"),
+    ],
+)
+def test_a_frame_that_is_not_there(full: Path, tmp_path: Path, frame: str, remedy: str) -> None:
+    result = draw(full, f"--frame={frame}", "-o", tmp_path / "out.png")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert remedy in result.stderr
+    assert not (tmp_path / "out.png").exists()
+
+
+def test_a_frame_of_nothing(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "session", arm_schema())
+    recording.keep(2)
+    result = draw(recording.close(), "--frame", "0:0", "-o", tmp_path / "out.png")
+    assert result.exit_code == 2
+    assert "the session has no stream of pictures" in result.stderr
+
+
+def test_a_frame_that_cannot_be_written(full: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = draw(full, "--frame", "0:0", "-o", tmp_path / "file" / "out.png")
+    assert result.exit_code == 2
+    assert "file: File exists" in result.stderr

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,25 @@ def test_records_an_environment_by_its_id(record, only_session, place):
     assert session.tasks == ["Pick it up", "Wait"]
     assert "sim_type" in session.info
     assert session.episodes["success"].to_pylist() == [True, True]
+
+
+def test_records_every_stream(record, only_session):
+    result = record(
+        *("--env", "LuckyRecorder/PickCube-v0", "--episodes", 1, "--camera", "front:64x48", "--video-format", "av1"),
+        *("--depth", "rgbd", "--mask", "cube", "--mask", "hand", "--lidar", "grasp:10", "--lidar", "grasp"),
+    )
+    assert result.exit_code == 2
+    assert "lidars" in result.stderr
+    result = record(
+        *("--env", "LuckyRecorder/PickCube-v0", "--episodes", 1, "--camera", "front:64x48", "--video-format", "av1"),
+        *("--depth", "rgbd", "--mask", "cube", "--mask", "hand", "--lidar", "grasp:50/4"),
+    )
+    assert result.exit_code == 0, result.output
+    session = only_session()
+    assert {c.name: c.codec for c in session.cameras.values()} == {"front": "av1", "front_depth": "ffv1"}
+    assert session.episode(0).masks("front").labels == {0: "background", 1: "cube", 2: "hand"}
+    assert session.episode(0).scans("grasp").rate == Fraction(25, 2)
+    assert session.episode(0).rgbd_path("front").exists()
 
 
 def test_shows_how_it_goes(record, place):
@@ -200,6 +220,12 @@ def test_a_recording_of_pictures_alone_is_checked_too(record, place):
         (["--env", COUNT, "--camera", "front:64"], "error: camera='front:64': give NAME or NAME:WIDTHxHEIGHT"),
         (["--env", COUNT, "--camera", "front:65x48"], "error: camera 'front': width=65: video needs an even size"),
         (["--env", COUNT, "--render-quality", "slow"], "error: render_quality='slow': choose one of model"),
+        (["--env", COUNT, "--depth", "rgbd"], "error: depth='rgbd': goes with the cameras that --camera names"),
+        (["--env", COUNT, "--mask", "cube"], "error: mask=['cube']: goes with the cameras that --camera names"),
+        (["--env", COUNT, "--camera", "wall", "--depth", "deep"], "error: camera 'wall': depth_mode='deep'"),
+        (["--env", COUNT, "--lidar", "eye:fast"], "error: lidar='eye:fast': give SITE or SITE:RATE"),
+        (["--env", COUNT, "--lidar", "eye:0"], "error: lidar 'eye': rate="),
+        (["--env", COUNT, "--video-format", "gif"], "error: video_format='gif': choose one of h264"),
         (["--env", COUNT, "--mode", "drone"], "error: mode='drone': the Drone recorder mode"),
         (["--env", COUNT], "error: mode='robot_arm': needs a MuJoCo model"),
         (["--env", COUNT, "--policy", "policies:none"], "error: policy='policies:none': cannot be imported"),
@@ -291,5 +317,3 @@ def test_an_interrupt_before_the_first_episode_leaves_nothing(record, place, mon
     assert result.exit_code == 130
     assert "session:" not in result.output
     assert not (place / "DataSessions").exists()
-
-

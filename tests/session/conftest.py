@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lucky_recorder.session.check import Fault, check_session
-from session.building import Recording, small_session
+from session.building import Recording, full_session, small_session
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -33,6 +33,18 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 def copy(good: Recording, tmp_path: Path) -> Path:
     """A copy of the good session, to be broken."""
     return Path(shutil.copytree(good.root, tmp_path / good.root.name))
+
+
+@pytest.fixture(scope="package")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A session of every stream, which is never changed."""
+    return full_session(tmp_path_factory.mktemp("full") / "session_2026-10-08_14-30-06")
+
+
+@pytest.fixture
+def full_copy(full: Recording, tmp_path: Path) -> Path:
+    """A copy of the session of every stream, to be broken."""
+    return Path(shutil.copytree(full.root, tmp_path / full.root.name))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from lucky_recorder.video.decode import decode_all
 from session.building import Recording, arm_schema, camera
 
 FRONT = "observation.images.Front"
-EXAMPLE = '''
+EXAMPLE = """
 from pathlib import Path
 import pandas as pd
 
@@ -30,7 +30,7 @@ key = "videos/observation.images.Front"   # "Front" is the binding's Output Name
 video = (session / key
          / f"chunk-{int(ep[key + '/chunk_index']):03d}"
          / f"file-{int(ep[key + '/file_index']):03d}.mp4")
-'''
+"""
 
 
 @pytest.mark.parametrize(("files_per_chunk", "episodes_per_file"), [(40, 1), (2, 3), (1, 1)])

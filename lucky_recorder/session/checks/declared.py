@@ -14,6 +14,8 @@ from lucky_recorder.errors import SettingsError
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 ENTITIES = {"robot_id": "ur5e", "sim_id": "mujoco_scene", "entity_id": "custom"}
 VECTORS = ("action", "observation.state")
+_IMAGES, _DEPTH = "observation.images.", "_depth"
+_QUANTISER = ("video.depth_min", "video.depth_max", "video.shift", "video.use_log", "is_depth_map")
 _SLOWEST, _FASTEST = Fraction(1, 10**6), Fraction(10**6)
 
 
@@ -42,11 +44,23 @@ class Stream:
     rate: Fraction
     codec: object
     pix_fmt: object
+    is_quantised: bool = False
+    """Whether it is depth, described the way LeRobot describes its own."""
+
+    @property
+    def is_depth(self) -> bool:
+        """Whether it is a depth stream."""
+        return self.key.endswith(_DEPTH)
+
+    @property
+    def camera(self) -> str:
+        """The camera's Output Name."""
+        return self.key.removeprefix(_IMAGES).removesuffix(_DEPTH)
 
     @property
     def suffix(self) -> str:
         """How the stream's files end."""
-        return ".mkv" if self.key.endswith("_depth") else ".mp4"
+        return ".mkv" if self.is_depth else ".mp4"
 
 
 @dataclass(frozen=True)
@@ -67,6 +81,11 @@ class Declared:
         """The columns every row starts with (spec: Data columns)."""
         entity = self.entity_column or "robot_id"
         return ("index", entity, "timestamp", "episode_index", "frame_index", "task_index", "frame_flags")
+
+    def camera_streams(self, camera: str) -> tuple[Stream | None, Stream | None]:
+        """Return a camera's colour and depth streams."""
+        key = _IMAGES + camera
+        return self.streams.get(key), self.streams.get(key + _DEPTH)
 
     @property
     def vectors(self) -> tuple[str, ...]:
@@ -145,4 +164,5 @@ def _stream(key: str, feature: Mapping[str, Any]) -> Stream | None:
     stamped = rate(details.get("video.fps"))
     if stamped is None:
         return None
-    return Stream(key, shape[1], shape[0], stamped, details.get("video.codec"), details.get("video.pix_fmt"))
+    said = details.get("video.codec"), details.get("video.pix_fmt")
+    return Stream(key, shape[1], shape[0], stamped, *said, all(field in details for field in _QUANTISER))

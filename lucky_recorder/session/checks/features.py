@@ -32,6 +32,8 @@ _DEPTH = {
     "depth_dtype": ("uint16",),
     "depth_units": ("meters",),
 }
+_NO_MODEL = "None"
+_DIAGNOSTIC = ("debug_channel", "NOTE")
 
 
 def check_features(evidence: Evidence) -> Iterator[Fault]:
@@ -127,12 +129,41 @@ def _check_sizes(key: str, shape: tuple[int, ...] | None, details: Mapping[str, 
 
 
 def _check_depth(key: str, details: Mapping[str, Any]) -> Iterator[Fault]:
-    scale = details.get("depth_scale")
-    if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < float("inf"):
-        yield _fault(key, f"depth_scale is {brief(scale)}, expected metres per code")
+    """Check what a depth stream's codes mean, and with which sensor they were measured."""
+    if not _is_positive(details.get("depth_scale")):
+        yield _fault(key, f"depth_scale is {brief(details.get('depth_scale'))}, expected metres per code")
     for field in ("sensor_model", "zero_means"):
-        if not isinstance(details.get(field), str):
+        if not isinstance(details.get(field), str) or not details[field]:
             yield _fault(key, f"{field} is {brief(details.get(field))}, expected a text")
+    has_model = details.get("sensor_model") != _NO_MODEL
+    if has_model != ("sensor_params" in details):
+        yield _fault(key, f"sensor_params {'is missing' if has_model else 'is there'}, and {_model(details)}")
+    elif has_model and not _is_calibration(details["sensor_params"]):
+        yield _fault(key, f"sensor_params is {brief(details['sensor_params'])}, expected numbers by name")
+    yield from _check_diagnostic(key, details, has_model)
+
+
+def _check_diagnostic(key: str, details: Mapping[str, Any], has_model: bool) -> Iterator[Fault]:
+    """A diagnostic channel is named, and a note says what its values are; neither stands alone."""
+    present = [field for field in _DIAGNOSTIC if field in details]
+    if present and not has_model:
+        yield _fault(key, f"{present[0]} is there, and {_model(details)}")
+    for field in _DIAGNOSTIC if present else ():
+        if not isinstance(details.get(field), str) or not details[field]:
+            yield _fault(key, f"{field} is {brief(details.get(field))}, expected a text")
+
+
+def _model(details: Mapping[str, Any]) -> str:
+    return f"sensor_model is {brief(details.get('sensor_model'))}"
+
+
+def _is_positive(value: object) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]
+
+
+def _is_calibration(value: object) -> bool:
+    numbers = value.values() if isinstance(value, dict) else ()
+    return bool(numbers) and all(type(n) in (int, float) and abs(n) < math.inf for n in numbers)
 
 
 def _fault(name: str, message: str) -> Fault:

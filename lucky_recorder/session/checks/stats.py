@@ -16,6 +16,7 @@ from lucky_recorder.session.checks.vectors import Array, type_fault, values
 
 _REQUIRED = ("min", "max", "mean", "std", "count")
 _QUANTILES = ("q01", "q10", "q50", "q90", "q99")
+_COLOR_SHAPE = (3, 1, 1)
 _RELATIVE = 1e-9
 # What is larger, NaN or infinite stands for "no value": its square is no float64.
 _LARGEST = 1e150
@@ -89,7 +90,7 @@ class Measured:
 
 
 def check_columns(evidence: Evidence) -> Iterator[Fault]:
-    """Check that there is an entry per value column and stream, and each column's numbers against all rows."""
+    """Check that there is an entry per value column and colour stream, and each column's numbers against all rows."""
     stats = evidence.stats
     if stats is None or evidence.declared.features is None:
         return
@@ -122,30 +123,35 @@ def _listed_rows(table: pa.Table, indices: list[int]) -> pa.Table:
 def _check_keys(stats: Mapping[str, Any], evidence: Evidence) -> Iterator[Fault]:
     features = evidence.declared.features or {}
     expected = {c.name for c in evidence.declared.measured if evidence.episodes}
-    for key in evidence.declared.streams:
+    colors = [key for key, stream in evidence.declared.streams.items() if not stream.is_depth]
+    for key in colors:
         if any(e.values.get(f"videos/{key}/file_index") is not None for e in evidence.episodes):
             expected.add(key)
     for name in sorted(expected - stats.keys()):
         yield _fault(name, "has no entry")
     for name in sorted(stats):
-        if name not in features or name in evidence.declared.leading:
+        if name not in features or name in evidence.declared.leading or _is_depth(name, evidence):
             yield _fault(name, "has an entry, and is no column or stream that has statistics")
         elif not isinstance(stats[name], dict):
             yield _fault(name, f"is {brief(stats[name])}, expected an object")
 
 
+def _is_depth(name: str, evidence: Evidence) -> bool:
+    stream = evidence.declared.streams.get(name)
+    return stream is not None and stream.is_depth
+
+
 def check_streams(evidence: Evidence) -> Iterator[Fault]:
-    """Check that an image stream's entry has a value per channel on a 0..1 scale."""
+    """Check that a colour stream's entry has a value per channel on a 0..1 scale."""
     for key in evidence.declared.streams:
         entry = (evidence.stats or {}).get(key)
-        if not isinstance(entry, dict):
+        if not isinstance(entry, dict) or _is_depth(key, evidence):
             continue
-        channels = 1 if key.endswith("_depth") else 3
-        for message in _entry_faults(entry, (channels, 1, 1)):
+        for message in _entry_faults(entry, _COLOR_SHAPE):
             yield _fault(key, message)
         for name in ("min", "max", "mean", "std"):
-            numbers = _array(entry.get(name), (channels, 1, 1))
-            if numbers is not None and channels == 3 and not ((numbers >= 0) & (numbers <= 1)).all():
+            numbers = _array(entry.get(name), _COLOR_SHAPE)
+            if numbers is not None and not ((numbers >= 0) & (numbers <= 1)).all():
                 yield _fault(key, f"{name} is {brief(entry[name])}, expected values from 0 to 1")
 
 

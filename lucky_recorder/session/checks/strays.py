@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Evidence, Fault, video_file
 from lucky_recorder.session.layout import Place
 
 _META_FILE = re.compile(r"meta/episodes/chunk-\d{3,}/file-\d{3,}\.parquet")
 _DATA_FILE = re.compile(r"data/chunk-\d{3,}/file-\d{3,}\.parquet")
 _SPOOL = re.compile(r"(?P<file>data/chunk-\d{3,}/file-\d{3,}\.parquet)\.(?P<episode>\d{1,9})\.tmp")
-_LIDAR = re.compile(r"data/chunk-(\d{3,})/lidar-[A-Za-z0-9_-]+-(\d{3,})\.(parquet|json|mp4)")
-_UNLISTED_VIDEO = re.compile(
-    r"videos/(observation\.masks\.[A-Za-z0-9_-]+/chunk-\d{3}/file-\d{3}\.mp4"
-    r"|observation\.images\.[A-Za-z0-9_-]+_rgbd/chunk-\d{3}/file-\d{3}\.mkv)"
-)
-_PLACE = re.compile(r"chunk-(\d{3})/file-(\d{3})\.")
 
 
 def check_missing(evidence: Evidence) -> Iterator[Fault]:
@@ -40,10 +35,10 @@ def check_unreadable(evidence: Evidence) -> Iterator[Fault]:
 
 def check_strays(evidence: Evidence) -> Iterator[Fault]:
     """Check that nothing lies under ``data/``, ``videos/`` and ``meta/`` that no episode names."""
-    named = {INFO, STATS, TASKS, *evidence.data_files, *_videos(evidence)}
+    named = {INFO, STATS, TASKS, *evidence.data_files, *_videos(evidence), *unlisted.files(evidence)}
     for folder in ("data", "meta", "videos"):
         for file in evidence.under(folder):
-            if file not in named and not _META_FILE.fullmatch(file) and not _is_unlisted_stream(file, evidence):
+            if file not in named and not _META_FILE.fullmatch(file):
                 yield _stray(file)
 
 
@@ -53,21 +48,6 @@ def _videos(evidence: Evidence) -> Iterator[str]:
             place = [episode.values.get(f"videos/{stream.key}/{part}_index") for part in ("chunk", "file")]
             if all(isinstance(number, int) for number in place):
                 yield video_file(stream.key, Place(*place), stream.suffix)  # type: ignore[arg-type]
-
-
-def _is_unlisted_stream(file: str, evidence: Evidence) -> bool:
-    """Tell whether a file belongs to an episode although metadata has no entry for it: lidar, masks, RGBD."""
-    per_chunk = evidence.declared.files_per_chunk
-    if per_chunk is None:
-        return False
-    indices = {episode.number for episode in evidence.episodes}
-    if lidar := _LIDAR.fullmatch(file):
-        chunk, index = int(lidar[1]), int(lidar[2])
-        return index in indices and chunk == index // per_chunk
-    if not _UNLISTED_VIDEO.fullmatch(file):
-        return False
-    place = _PLACE.search(file)
-    return place is not None and int(place[1]) * per_chunk + int(place[2]) in indices and int(place[2]) < per_chunk
 
 
 def _stray(file: str) -> Fault:

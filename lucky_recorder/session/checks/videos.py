@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session.checks.declared import Stream, is_whole
@@ -16,10 +18,13 @@ from lucky_recorder.session.layout import Place
 from lucky_recorder.untrusted import reason
 from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 
-_DECODED_AS = ("yuv420p", "gray16le")
-_ALONE = re.compile(r"videos/(?P<key>observation\.[^/]+)/chunk-\d{3}/file-\d{3}(?P<suffix>\.mp4|\.mkv)")
+See = Callable[[NDArray[Any]], object]
+
+_DECODED_AS = ("yuv420p", "gray16le", "gray")
 # LeRobot finds frames by time, within this much; Matroska keeps whole milliseconds.
 _TIMING_S = {".mp4": 1e-4, ".mkv": 1e-3}
+# Matroska keeps a rate as the whole nanoseconds of a frame.
+_RATE_ERROR = {".mkv": Fraction(1, 10000)}
 
 
 def check_videos(evidence: Evidence) -> Iterator[Fault]:
@@ -43,27 +48,25 @@ def _video_faults(file: str, episode: Listed, stream: Stream, evidence: Evidence
     yield from box_faults(evidence.folder.path / file)
     declared = evidence.declared
     if declared.hz and declared.robots:
-        low, high = frames_due(episode.length // declared.robots, declared.hz, stream.rate)
-        if not low <= video.frames <= high:
-            expected = str(low) if low == high else f"{low} to {high}"
-            yield f"{video.frames} frames, expected {expected} for {episode.length // declared.robots} ticks"
+        yield from count_faults("frames", video.frames, episode.length // declared.robots, declared.hz, stream.rate)
     ends = episode.values.get(f"videos/{stream.key}/to_timestamp")
     if ends != float(video.frames / stream.rate):
         yield f"to_timestamp is {ends}, its {video.frames} frames end at {float(video.frames / stream.rate)}"
 
 
-def look(file: str, evidence: Evidence, stored_as: object = None) -> VideoInfo | str:
+def look(file: str, evidence: Evidence, stored_as: object = None, see: See | None = None) -> VideoInfo | str:
     """Read a video, and decode every frame where that is asked for; or say why it cannot be read.
 
     Args:
         file: The video.
         evidence: The session.
         stored_as: Its pixel format, if it is known: nothing need be converted then.
+        see: Called with each frame that is decoded.
     """
     path = evidence.folder.path / file
     try:
         evidence.folder.file(file)
-        video = _decode(path, stored_as) if evidence.decode else probe(path)
+        video = _decode(path, stored_as, see) if evidence.decode else probe(path)
     except FormatError as error:
         return reason(error, path)
     except VideoError as error:
@@ -72,11 +75,12 @@ def look(file: str, evidence: Evidence, stored_as: object = None) -> VideoInfo |
     return video
 
 
-def _decode(path: Path, stored_as: object) -> VideoInfo:
+def _decode(path: Path, stored_as: object, see: See | None) -> VideoInfo:
     """Decode every frame; a frame that is broken or missing is an error."""
     with FrameReader(path, pixel_format=str(stored_as) if stored_as in _DECODED_AS else "rgb24") as frames:
-        for _ in frames:
-            pass
+        for frame in frames:
+            if see is not None:
+                see(frame)
         return frames.info
 
 
@@ -86,11 +90,17 @@ def _header_faults(video: VideoInfo, stream: Stream) -> Iterator[str]:
         "height": (video.height, stream.height),
         "codec": (video.codec, stream.codec),
         "pixel format": (video.pix_fmt, stream.pix_fmt),
-        "frame rate": (video.fps, stream.rate),
     }
     for what, (found, expected) in said.items():
         if found != expected:
             yield f"{what} is {found}, info.json says {expected}"
+    if not is_rate(video.fps, stream.rate, stream.suffix):
+        yield f"frame rate is {video.fps}, info.json says {stream.rate}"
+
+
+def is_rate(found: Fraction, expected: Fraction, suffix: str) -> bool:
+    """Tell whether a file says a rate, as exactly as its kind of file can."""
+    return abs(found - expected) <= expected * _RATE_ERROR.get(suffix, 0)
 
 
 def frame_faults(video: VideoInfo, suffix: str) -> Iterator[str]:
@@ -101,28 +111,6 @@ def frame_faults(video: VideoInfo, suffix: str) -> Iterator[str]:
         yield f"its first {video.keyframes[0]} frames cannot be decoded: there is no keyframe before them"
     if video.timing_error > _TIMING_S.get(suffix, 0.0):
         yield f"frames are up to {video.timing_error:.6f} s away from their times"
-
-
-def check_videos_alone(evidence: Evidence) -> Iterator[Fault]:
-    """Check the videos of a session that was recorded without rows: in place, whole, and alike in a stream."""
-    likeness: dict[str, VideoInfo] = {}
-    for file in evidence.under("videos"):
-        place = _ALONE.fullmatch(file)
-        if place is None:
-            why = "incomplete, left behind by an interrupted recording" if ".tmp" in file else "is no video's place"
-            yield Fault(file, None, why)
-            continue
-        video = look(file, evidence)
-        if isinstance(video, str):
-            yield Fault(file, None, video)
-            continue
-        for message in (*frame_faults(video, place["suffix"]), *box_faults(evidence.folder.path / file)):
-            yield Fault(file, None, message)
-        first = likeness.setdefault(place["key"], video)
-        for what in ("width", "height", "codec", "pix_fmt", "fps"):
-            found, expected = getattr(video, what), getattr(first, what)
-            if found != expected:
-                yield Fault(file, None, f"{what} is {found}, its stream began with {expected}")
 
 
 def box_faults(path: Path) -> Iterator[str]:
@@ -144,10 +132,17 @@ def _box_bytes(header: bytes, rest: int) -> int:
     return int(size) if size >= 8 else rest + 1
 
 
-def frames_due(ticks: int, hz: Fraction, rate: Fraction) -> tuple[int, int]:
-    """Return the fewest and the most frames of a camera in an episode of ``ticks`` data ticks.
+def count_faults(what: str, count: int, ticks: int, hz: Fraction, rate: Fraction) -> Iterator[str]:
+    """Check how many frames or scans an episode of ``ticks`` data ticks has."""
+    low, high = frames_due(ticks, hz, rate)
+    if not low <= count <= high:
+        yield f"{count} {what}, expected {low if low == high else f'{low} to {high}'} for {ticks} ticks"
 
-    One number wherever the camera's rate divides the data rate. A faster camera also takes pictures between two rows,
+
+def frames_due(ticks: int, hz: Fraction, rate: Fraction) -> tuple[int, int]:
+    """Return the fewest and the most frames of a stream in an episode of ``ticks`` data ticks.
+
+    One number wherever the stream's rate divides the data rate. A faster camera also takes pictures between two rows,
     and after the last one as many as there were steps.
     """
     return math.floor((ticks - 1) * rate / hz) + 1, math.ceil(ticks * rate / hz)

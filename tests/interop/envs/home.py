@@ -11,7 +11,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-CACHE = Path(os.environ.get("LUCKY_RECORDER_CACHE", Path.home() / ".cache" / "lucky-recorder"))
+CACHE = Path(os.environ.get("LUCKY_RECORDER_INTEROP", Path.home() / ".cache" / "lucky_recorder" / "interop"))
 
 
 def run_at_home(family: str, *requirements: str) -> None:

@@ -42,3 +42,24 @@ def test_links_to_elsewhere(copy: Path, tmp_path: Path) -> None:
     shutil.move(copy / VIDEO, tmp_path / "elsewhere.mp4")
     (copy / VIDEO).symlink_to(tmp_path / "elsewhere.mp4")
     assert check_session(copy) == [Fault(VIDEO, 5, "lies outside the session folder")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "videos/observation.masks.Front/chunk-000/file-002.mp4",
+        "videos/observation.masks.Front/chunk-002/file-000.json",
+        "videos/observation.masks.Front/chunk-001/file-001.mp4",
+        "videos/observation.masks.Front/chunk-000/file-000.mkv",
+        "videos/observation.images.Front_rgbd/chunk-001/file-001.mkv",
+        "videos/observation.images.Front_rgbd/chunk-000/file-000.json",
+        "videos/observation.images.Fast_rgbd/chunk-000/file-000.mkv",
+        "data/chunk-001/lidar-top-003.json",
+        "data/chunk-000/lidar-top-000.csv",
+        "data/lidar-top-000.parquet",
+    ],
+)
+def test_every_stray_of_a_stream_that_metadata_does_not_list(full_copy: Path, name: str) -> None:
+    (full_copy / name).parent.mkdir(parents=True, exist_ok=True)
+    (full_copy / name).touch()
+    assert check_session(full_copy, decode=False) == [Fault(name, None, "no episode names this file")]

@@ -1,0 +1,108 @@
+"""How long a step waits for the recorder while two cameras of 320x240 film it, paced at 50 Hz as on a real robot.
+
+    python benchmarks/camera_stall.py [--seconds 20] [--cameras 2] [--unpaced]
+
+The stall of a step is the time that the stepping thread spends inside the recorder's own code: that of the outer
+`step` less that of the environment's. Goals when paced: p50 under 0.1 ms, p99 under 1 ms. Unpaced, the simulation runs
+ahead of the drawing until the queue is full and then waits for it: no frame is dropped.
+
+A thread that has slept wakes to cold caches, and the same Python code takes many times as long as in a tight loop. How
+many times, here and now, is printed too, and so is the stall of a recorder that films nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from typing import Any
+
+os.environ.setdefault("MUJOCO_GL", "egl")
+
+import gymnasium as gym
+import numpy as np
+
+import lucky_recorder as lr
+
+PERIOD_S = 0.02
+WARM_UP = 50
+
+
+class Timed(gym.Wrapper[Any, Any, Any, Any]):
+    """Keeps how long the last step of the environment inside took."""
+
+    last_s = 0.0
+
+    def step(self, action: Any) -> Any:
+        started = time.perf_counter()
+        result = self.env.step(action)
+        self.last_s = time.perf_counter() - started
+        return result
+
+
+def stalls(cameras: int, steps: int, paced: bool) -> tuple[np.ndarray, dict[str, float]]:
+    """Return the stall of every step after the warm-up, and what else the thread waited for, in milliseconds."""
+    names = ("front", "wrist")
+    bindings = [lr.Camera(f"{names[i % 2]}{i}", source=names[i % 2], width=320, height=240) for i in range(cameras)]
+    with tempfile.TemporaryDirectory() as folder:
+        inner = Timed(gym.make("LuckyRecorder/PickCube-v0").unwrapped)
+        env = lr.RecordSession(inner, output_dir=folder, cameras=bindings)
+        rng = np.random.default_rng(0)
+        low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
+        waited, other = [], {}
+        for name, count in (("first reset", WARM_UP), ("later reset", steps)):
+            started = time.perf_counter()
+            env.reset(seed=0)
+            other[name] = 1e3 * (time.perf_counter() - started)
+            due = time.perf_counter()
+            waited = []
+            for _ in range(count):
+                action = rng.uniform(low, high)
+                started = time.perf_counter()
+                env.step(action)
+                waited.append(time.perf_counter() - started - inner.last_s)
+                due += PERIOD_S
+                if paced:
+                    time.sleep(max(0.0, due - time.perf_counter()))
+            started = time.perf_counter()
+            env.end_episode(success=True)
+            other["end_episode"] = 1e3 * (time.perf_counter() - started)
+        started = time.perf_counter()
+        env.close()
+        other["close"] = 1e3 * (time.perf_counter() - started)
+    return 1e3 * np.array(waited), other
+
+
+def work_us(pause_s: float) -> float:
+    """Return how long a little work with small arrays takes after a pause, the median in microseconds."""
+    rows, values, taken = np.zeros((64, 7)), np.zeros(7), []
+    for k in range(100):
+        time.sleep(pause_s)
+        started = time.perf_counter()
+        for _ in range(3):
+            rows[k & 63] = values
+            values.dot(values)
+        taken.append(time.perf_counter() - started)
+    return 1e6 * float(np.median(taken[20:]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--cameras", type=int, default=2)
+    parser.add_argument("--unpaced", action="store_true")
+    options = parser.parse_args()
+    cold, warm = work_us(PERIOD_S), work_us(0)
+    print(f"the same few lines of Python take {cold:.0f} us after a sleep, {warm:.0f} us without")
+    for cameras in (0, options.cameras):
+        waited, other = stalls(cameras, int(options.seconds / PERIOD_S), not options.unpaced)
+        p50, p90, p99 = np.percentile(waited, [50, 90, 99])
+        print(
+            f"{cameras} cameras, {len(waited)} steps: p50 {p50:.3f} ms, p90 {p90:.3f}, p99 {p99:.3f}, "
+            f"worst {waited.max():.3f}; " + ", ".join(f"{name} {ms:.2f}" for name, ms in other.items())
+        )
+
+
+if __name__ == "__main__":
+    main()

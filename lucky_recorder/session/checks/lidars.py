@@ -1,0 +1,224 @@
+"""Checks of lidar files: scans, the JSON files that describe their sensors, and video proxies (spec: Lidar files)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lucky_recorder.session.checks import unlisted
+from lucky_recorder.session.checks.declared import is_whole, rate
+from lucky_recorder.session.checks.evidence import Evidence, Fault
+from lucky_recorder.session.checks.info import brief
+from lucky_recorder.session.checks.rows import tick_times
+from lucky_recorder.session.checks.vectors import Array, first_wrong
+from lucky_recorder.session.checks.vectors import values as flat_values
+from lucky_recorder.session.checks.videos import box_faults, count_faults, frame_faults, look
+
+MOST_RAYS = 1_000_000
+_POSE = {"sensor_position": 3, "sensor_orientation": 4}
+_SCHEMA = {
+    "scan_index": pa.int64(),
+    "timestamp": pa.float64(),
+    "episode_index": pa.int64(),
+    "frame_index": pa.int64(),
+    **dict.fromkeys(_POSE, pa.list_(pa.float64())),
+    "range": pa.list_(pa.float32()),
+    "geom_id": pa.list_(pa.int32()),
+}
+_UNIT_ERROR = 1e-6
+# No length, and no angle, is a number that float32 cannot hold.
+_LARGEST = 1e30
+NO_GEOM = -1
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) < _LARGEST  # type: ignore[arg-type]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_angles(value: object) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MOST_RAYS and all(map(_is_number, value))
+
+
+def _is_mount(value: object) -> bool:
+    return isinstance(value, dict) and _is_text(value.get("site"))
+
+
+_DESCRIPTION: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (_is_text, "the sensor's Output Name"),
+    "pattern": (lambda v: v in ("spinning", "solid_state"), "spinning or solid_state"),
+    "rate": (lambda v: rate(v) is not None, "scans per second"),
+    "frame": (_is_text, "a text"),
+    "mount": (_is_mount, "an object that names a site"),
+    "azimuth_deg": (_are_angles, "angles in degrees"),
+    "elevation_deg": (_are_angles, "angles in degrees"),
+    "rays": (lambda v: is_whole(v, 1, MOST_RAYS), f"a whole number up to {MOST_RAYS}"),
+    "min_range_m": (lambda v: _is_number(v) and v >= 0, "metres"),
+    "max_range_m": (lambda v: _is_number(v) and v > 0, "metres"),
+    "noise_m": (lambda v: _is_number(v) and v >= 0, "metres"),
+}
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """What a JSON file says of a lidar."""
+
+    rate: Fraction
+    rays: int
+    nearest: np.float32
+    farthest: np.float32
+
+
+def check_lidars(evidence: Evidence) -> Iterator[Fault]:
+    """Check the lidar files of every episode; a sensor is described alike throughout."""
+    said: dict[str, Mapping[str, Any]] = {}
+    for episode in evidence.episodes if evidence.declared.files_per_chunk else ():
+        ticks = episode.length // evidence.declared.robots if evidence.declared.robots else None
+        for twins in unlisted.lidars(evidence, episode):
+            yield from unlisted.missing(twins, episode, evidence)
+            yield from file_faults(twins, episode.number, ticks, evidence, said)
+
+
+def file_faults(
+    twins: unlisted.Twins, episode: int, ticks: int | None, evidence: Evidence, said: dict[str, Mapping[str, Any]]
+) -> Iterator[Fault]:
+    """Check one sensor's files of one episode.
+
+    Args:
+        twins: The files.
+        episode: The number of the episode.
+        ticks: Its data ticks, None if the session has no rows.
+        evidence: The session.
+        said: The first description of each sensor, filled in here.
+    """
+    description = _read(twins.description, evidence, evidence.folder.json)
+    for message in _description_faults(twins.name, description, said) if description is not None else ():
+        yield Fault(twins.description, episode, message)
+    sensor = _sensor(description or {})
+    table = _read(twins.content, evidence, evidence.folder.table)
+    for message in _table_faults(table, episode, ticks, sensor, evidence) if table is not None else ():
+        yield Fault(twins.content, episode, message)
+    if twins.proxy in evidence.files:
+        assert twins.proxy is not None
+        for message in _proxy_faults(twins.proxy, table, sensor, evidence):
+            yield Fault(twins.proxy, episode, message)
+
+
+def _read(file: str, evidence: Evidence, read: Callable[[str], Any]) -> Any:
+    return evidence.read(file, read) if file in evidence.files else None
+
+
+def _description_faults(name: str, description: Mapping[str, Any], said: dict[str, Mapping[str, Any]]) -> Iterator[str]:
+    for field, (is_right, expected) in _DESCRIPTION.items():
+        if field not in description:
+            yield f"{field} is missing"
+        elif not is_right(description[field]):
+            yield f"{field} is {brief(description[field])}, expected {expected}"
+    if description.get("name") != name:
+        yield f"name is {brief(description.get('name'))}, the file's is {name!r}"
+    rays = _grid(description)
+    if rays is not None and description.get("rays") != rays:
+        yield f"rays is {brief(description.get('rays'))}, its angles make {rays}"
+    if description != said.setdefault(name, description):
+        yield "says otherwise than the sensor's first episode"
+
+
+def _grid(description: Mapping[str, Any]) -> int | None:
+    angles = [description.get(field) for field in ("azimuth_deg", "elevation_deg")]
+    return math.prod(map(len, angles)) if all(map(_are_angles, angles)) else None  # type: ignore[arg-type]
+
+
+def _sensor(description: Mapping[str, Any]) -> Sensor | None:
+    """Return what a description says; None where it cannot be believed."""
+    if not all(field in description and is_right(description[field]) for field, (is_right, _) in _DESCRIPTION.items()):
+        return None
+    exact = rate(description["rate"])
+    limits = [np.float32(description[field]) for field in ("min_range_m", "max_range_m")]
+    return Sensor(exact, description["rays"], *limits) if exact is not None else None
+
+
+def _table_faults(
+    table: pa.Table, episode: int, ticks: int | None, sensor: Sensor | None, evidence: Evidence
+) -> Iterator[str]:
+    found = {field.name: field.type for field in table.schema}
+    if list(found.items()) != list(_SCHEMA.items()) or table.num_columns != len(_SCHEMA):
+        yield f"columns are {brief(dict(found))}, expected {', '.join(_SCHEMA)}"
+        return
+    if any(table[name].null_count for name in _SCHEMA):
+        yield "a value is missing"
+        return
+    count, hz = table.num_rows, evidence.declared.hz
+    yield from _differ("scan_index", table, np.arange(count))
+    yield from _differ("episode_index", table, np.full(count, episode))
+    if sensor is not None:
+        yield from _differ("timestamp", table, tick_times(count, sensor.rate))
+        yield from _ray_faults(table, sensor)
+        if hz is not None and ticks is not None:
+            yield from _differ("frame_index", table, np.array([k * hz // sensor.rate for k in range(count)], np.int64))
+            yield from count_faults("scans", count, ticks, hz, sensor.rate)
+    yield from _pose_faults(table)
+
+
+def _differ(name: str, table: pa.Table, expected: Array) -> Iterator[str]:
+    found = table[name].to_numpy()
+    scan = first_wrong(found, expected)
+    if scan is not None:
+        yield f"scan {scan}: {name} is {found[scan]}, expected {expected[scan]}"
+
+
+def _pose_faults(table: pa.Table) -> Iterator[str]:
+    poses = {name: flat_values(table[name], (size,)) for name, size in _POSE.items()}
+    for name, pose in poses.items():
+        if pose is None:
+            yield f"{name}: a list is not whole, or not of {_POSE[name]} values"
+        elif len(broken := np.flatnonzero(~np.isfinite(pose).all(axis=1))):
+            yield f"scan {broken[0]}: {name} holds NaN or infinity"
+        elif name == "sensor_orientation":
+            lengths = np.sqrt((pose**2).sum(axis=1))
+            if len(far := np.flatnonzero(np.abs(lengths - 1) > _UNIT_ERROR)):
+                yield f"scan {far[0]}: {name} is no unit quaternion, its length is {lengths[far[0]]:.6f}"
+
+
+def _ray_faults(table: pa.Table, sensor: Sensor) -> Iterator[str]:
+    """Check every ray: a distance the sensor can measure and the geom it hit, or neither."""
+    rays = {name: flat_values(table[name], (sensor.rays,)) for name in ("range", "geom_id")}
+    for name, one in rays.items():
+        if one is None:
+            yield f"{name}: a list is not whole, or not of {sensor.rays} rays"
+    ranges, geoms = rays["range"], rays["geom_id"]
+    if ranges is None or geoms is None:
+        return
+    is_lost = ranges == np.inf
+    wrong = ~is_lost & ~((ranges >= sensor.nearest) & (ranges <= sensor.farthest))
+    if wrong.any():
+        scan, ray = np.argwhere(wrong)[0]
+        limits = f"{sensor.nearest:g} to {sensor.farthest:g} m"
+        yield f"scan {scan}: range {ray} is {ranges[scan, ray]}, expected {limits}, or infinity"
+    unlike = (geoms < NO_GEOM) | ((geoms == NO_GEOM) != is_lost)
+    if unlike.any():
+        scan, ray = np.argwhere(unlike)[0]
+        yield f"scan {scan}: geom_id {ray} is {geoms[scan, ray]}, its range is {ranges[scan, ray]}"
+
+
+def _proxy_faults(file: str, table: pa.Table | None, sensor: Sensor | None, evidence: Evidence) -> Iterator[str]:
+    video = look(file, evidence, "yuv420p")
+    if isinstance(video, str):
+        yield video
+        return
+    if (video.codec, video.pix_fmt) != ("h264", "yuv420p"):
+        yield f"is {video.codec}, {video.pix_fmt}, expected h264, yuv420p"
+    if sensor is not None and video.fps != sensor.rate:
+        yield f"frame rate is {video.fps}, the sensor's is {sensor.rate}"
+    if table is not None and video.frames != table.num_rows:
+        yield f"{video.frames} frames, for {table.num_rows} scans"
+    yield from frame_faults(video, ".mp4")
+    yield from box_faults(evidence.folder.path / file)
