@@ -34,6 +34,7 @@ interop-envs: $(VENV)/.installed-dev $(VENV)/.draws
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -66,6 +66,13 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
         check_session(path)
 
 
+@pytest.mark.parametrize("name", sorted(set(lr.__all__) - {"__version__"}))
+def test_the_manual_lists_every_public_name(name):
+    page = (ROOT / "docs" / "api.md").read_text().splitlines()
+    home = lr._HOMES[name]
+    assert f"::: lucky_recorder.{home}.{name}" in page or (home == "errors" and "::: lucky_recorder.errors" in page)
+
+
 def test_the_readme_s_example_is_ten_lines_and_records(tmp_path):
     example = python_of(ROOT / "README.md")[0]
     assert len([line for line in example.splitlines() if line.strip()]) == 10
