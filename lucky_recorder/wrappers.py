@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from lucky_recorder import clock
 from lucky_recorder.capture import resolve
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode import Outcome
@@ -76,6 +79,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._is_done = False
         self._is_held = False
         self._is_skipped = False
+        self._is_measuring = False
+        self._seed: int | None = None
         self._is_closed = False
 
     # What the environment does.
@@ -113,7 +118,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StreamError: If a stream has failed; the session is closed then.
         """
         if self._open_lane() is None:
-            return self._unrecorded_step(action)
+            return self._measuring_step(action) if self._is_measuring else self._unrecorded_step(action)
         self._moment.obs, self._moment.action = self._observation, action
         if self._substeps is not None:
             return self._divided_step(action, self._substeps)
@@ -355,14 +360,20 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         number, self._resets = self._resets, self._resets + 1
         self._steps, self._is_done, self._is_held, self._verdict = 0, False, False, None
         has_ended = self._is_closed or (self.observer.source is not None and not self.observer.is_recording)
+        self._is_measuring = False
         self._is_skipped = not self._trigger(number)
         if has_ended or self._is_skipped:
             return
+        self._seed = seed
         if self.observer.is_recording:
             self._rebind()
             self.observer.begin_episode(seed)
         else:
-            self.observer.start_on(self._open_source(), seed)
+            found, rate = resolve.find_simulation(self.env), self._stated_rate()
+            self._is_measuring = self._can_measure(found is not None, rate)
+            if self._is_measuring:
+                return
+            self.observer.start_on(self._open_source(found, rate, most_parts(self.env)), seed)
         self.observer.mark_reset()
         self._attach()
 
@@ -376,12 +387,40 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._ticks_per_step > 1 and self._substeps is None:
             self._substeps = Substeps(self.env, self._ticks_per_step, self._before_part)
 
-    def _open_source(self) -> Source:
-        found = resolve.find_simulation(self.env)
+    def _stated_rate(self) -> Fraction | None:
+        """Return the control rate that the environment states."""
+        rate = resolve.control_rate(self.env)
+        return resolve.frame_rate(self.env) if rate is None and resolve.find_simulation(self.env) is None else rate
+
+    def _can_measure(self, has_simulation: bool, rate: Fraction | None) -> bool:
+        """Tell whether the first step has to show how long a step is; what ``render()`` drew cannot be had later."""
+        through_render = any(c.source == "render" for c in self.settings.recorded_cameras)
+        return has_simulation and rate is None and self.settings.data_hz is None and not through_render
+
+    def _open_source(self, found: resolve.Found | None, rate: Fraction | None, parts: int = 1) -> Source:
         model, data = found or (None, None)
-        control = resolve.control_rate(self.env) or (None if found else resolve.frame_rate(self.env))
         render = self.env.render if self.env.render_mode == "rgb_array" else None
-        return open_source(self.settings, model, data, self.env, render, control, most_parts(self.env))
+        return open_source(self.settings, model, data, self.env, render, rate, parts)
+
+    def _measuring_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Open the session with the first step, which shows how long a step is; its row looks at a copy of what was."""
+        found = resolve.find_simulation(self.env)
+        assert found is not None
+        before, held = resolve.Found(copy.copy(found.model), copy.copy(found.data)), self._observation
+        result = self.env.step(action)
+        self._is_measuring = False
+        rate = clock.rate_of_step(found.data.time - before.data.time)
+        self.observer.start_on(self._open_source(before, rate), self._seed)
+        self.observer.mark_reset()
+        self._attach()
+        self._moment.obs, self._moment.action = held, action
+        if self._look():
+            before.data.ctrl[:] = found.data.ctrl
+            self._see(result)
+            self._settle(self._is_new())
+            self._rebind()
+            self._after_step(result)
+        return result
 
     def _rebind(self) -> None:
         """Find the simulation again: some environments make a new one at every reset."""

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.wrappers import TimeLimit
 
 import lucky_recorder as lr
-from lucky_recorder.testing import CountEnv
+from lucky_recorder.testing import CountEnv, check_session
 
 
 def steps(env: Any, count: int, action: float = 0.0) -> None:
@@ -537,6 +537,48 @@ def test_an_environment_without_a_rate_needs_one(record: Any, run: Any) -> None:
     run(env)
     env.close()
     assert lr.Session(env.session_path).info["hz"] == 12
+
+
+def without_a_rate(**fields: Any) -> CountEnv:
+    env = CountEnv(4, mujoco=True, **fields)
+    env.metadata = {"render_modes": ["rgb_array"]}
+    del env.dt
+    return env
+
+
+def test_a_rate_that_nobody_states_is_read_off_the_first_step(record: Any, wall: Any) -> None:
+    files = []
+    for env in (without_a_rate(), CountEnv(4, mujoco=True)):
+        recorded = record(env, mode="robot_arm", cameras=[wall], gym_columns=True)
+        for seed in (0, 1):
+            recorded.reset(seed=seed)
+            done = False
+            while not done:
+                _, _, terminated, truncated, _ = recorded.step(np.full(1, 0.25, np.float32))
+                done = terminated or truncated
+        recorded.close()
+        path = check_session(recorded.session_path).path
+        files.append({p.relative_to(path): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()})
+    assert files[0] == files[1]
+
+
+def test_what_no_step_has_measured_is_not_recorded(record: Any, tmp_path: Path) -> None:
+    env = record(without_a_rate(), mode="robot_arm")
+    env.reset(seed=0)
+    env.reset(seed=0)
+    assert (env.is_recording, list(tmp_path.iterdir())) == (False, [])
+    env.close()
+
+
+def test_a_first_step_that_takes_no_time_needs_a_rate(record: Any) -> None:
+    env = without_a_rate()
+    env.step = lambda action: (env.observation_space.low, 0.0, False, False, {})  # type: ignore[method-assign]
+    recorded = record(env, mode="robot_arm")
+    recorded.reset(seed=0)
+    with pytest.raises(lr.SettingsError, match="set data_hz"):
+        recorded.step(np.zeros(1, np.float32))
+    recorded.step(np.zeros(1, np.float32))
+    recorded.close()
 
 
 # Discard and retry.
