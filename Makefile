@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: demo test lint docs interop interop-envs check clean
+.PHONY: demo test lint docs interop interop-readers interop-envs check clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,9 +20,12 @@ demo: $(VENV)/.installed $(VENV)/.draws
 test: $(VENV)/.installed-dev $(VENV)/.draws
 	$(BIN)/python -m pytest --ignore=tests/interop -n auto --dist loadfile $(TEST_ARGS)
 
+# Everything that is tried on other people's software.
+interop: interop-readers interop-envs
+
 # What others read of a session. Their environments are built once, in ~/.cache/lucky_recorder/interop or wherever
 # LUCKY_RECORDER_INTEROP says; what cannot be built here is skipped, and says why.
-interop: $(VENV)/.installed-interop $(VENV)/.draws
+interop-readers: $(VENV)/.installed-interop $(VENV)/.draws
 	bash tests/interop/lerobot_env.sh || echo "LeRobot's environment cannot be built here: its tests are skipped."
 	$(BIN)/python -m pytest tests/interop $(TEST_ARGS)
 
