@@ -49,6 +49,7 @@ class Painter:
         self._model: mujoco.MjModel | None = None
         self._color: mujoco.MjrContext | None = None
         self._surface: mujoco.MjrContext | None = None
+        self._is_plain = False
         self._seen: tuple[Picture, Surfaces] | None = None
 
     @property
@@ -77,8 +78,12 @@ class Painter:
         self._make_contexts()
 
     def _make_contexts(self) -> None:
+        import mujoco
+
         self._free_contexts()
         self._color = self._context(self._quality)
+        self._color.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
+        self._is_plain = self._color.offSamples == 0 and _has_plain_textures(self._model)
 
     def _context(self, quality: str) -> mujoco.MjrContext:
         """Make a rendering context, large enough for every camera whatever the model's offscreen buffer says."""
@@ -125,8 +130,23 @@ class Painter:
         pixels = self._pixels[size]
         mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._color)
         mujoco.mjr_render(viewport, picture.scene, self._color)
-        mujoco.mjr_readPixels(pixels, None, viewport, self._color)
+        shares = self._shares_its_pass(picture)
+        surfaces = self._surfaces[size]
+        mujoco.mjr_readPixels(pixels, surfaces.z if shares else None, viewport, self._color)
+        if shares:
+            self._seen = picture, surfaces
         return pixels, True
+
+    def _shares_its_pass(self, picture: Picture) -> bool:
+        """Tell whether the colour pass leaves the z-buffer that a pass of its own would.
+
+        Only then is it read along: without multisampling, skybox and transparent textures, where every geom is opaque,
+        reflects nothing, and is more than decoration.
+        """
+        camera, scene = self._cameras[picture.camera], picture.scene
+        if not self._is_plain or "depth" not in camera.picture_kinds or camera.masks or scene is None:
+            return False
+        return all(g.segid >= 0 and g.rgba[3] == 1 and g.reflectance == 0 for g in scene.geoms[: scene.ngeom])
 
     def surfaces(self, picture: Picture) -> Surfaces:
         """Draw which surface each pixel shows and how deep it lies, in one pass; a second call for a picture is free.
@@ -188,3 +208,11 @@ class Painter:
         if self._gl is not None:
             self._gl.gl.free()
         self._gl = self._shield = None
+
+
+def _has_plain_textures(model: mujoco.MjModel) -> bool:
+    """Tell whether a model has neither a skybox nor a texture with an alpha channel."""
+    import mujoco
+
+    skybox = int(mujoco.mjtTexture.mjTEXTURE_SKYBOX)
+    return not any(int(t) == skybox for t in model.tex_type) and all(int(n) <= 3 for n in model.tex_nchannel)

@@ -254,3 +254,57 @@ def test_a_ramp_of_every_code_survives(record: Any, monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(frame, np.roll(ramp, k, axis=0))
     assert len(depth) == 3
     depth.close()
+
+
+PLAIN = """
+<mujoco>
+  <visual><quality offsamples="{samples}"/></visual>
+  <asset>
+    {sky}
+    <material name="stuff" rgba="0.8 0.2 0.2 {alpha}" reflectance="{reflectance}"/>
+  </asset>
+  <worldbody>
+    <light pos="0 0 3"/>
+    <camera name="eye" pos="0 -2 1.2" xyaxes="1 0 0 0 0.5 1"/>
+    <geom type="plane" size="3 3 .1" rgba=".7 .7 .6 1"/>
+    <geom type="box" size=".2 .3 .2" pos="0 0 .2" material="stuff"/>
+    <geom type="sphere" size=".2" pos=".5 .3 .2" rgba="0 0 1 1"/>
+  </worldbody>
+</mujoco>
+"""
+SKY = '<texture type="skybox" builtin="gradient" rgb1=".5 .7 .9" rgb2="1 1 1" width="32" height="32"/>'
+
+
+@pytest.mark.parametrize(
+    ("fields", "passes"),
+    [
+        ({}, 1),
+        ({"alpha": 0.4}, 2),
+        ({"reflectance": 0.5}, 2),
+        ({"samples": 4}, 2),
+        ({"sky": SKY}, 2),
+    ],
+    ids=["plain", "translucent", "mirror", "multisampled", "skybox"],
+)
+def test_depth_comes_with_the_colours_only_where_that_is_exact(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], passes: int
+) -> None:
+    words = {"alpha": 1, "reflectance": 0, "samples": 0, "sky": "", **fields}
+    model = mujoco.MjModel.from_xml_string(PLAIN.format(**words))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    eye = lr.Camera("eye", width=96, height=64, depth_mode="separate")
+    position = lr.Column("origin", "xpos:world", shape=(3,))
+    drawn: list[Any] = []
+    render = mujoco.mjr_render
+    with Film(model, data, [eye], mode="custom", columns=[position]) as film:
+        monkeypatch.setattr(mujoco, "mjr_render", lambda *args: (drawn.append(args), render(*args))[1])
+        [picture] = film.look()
+        film.in_worker(film.source.painter.color, picture)
+        seen = film.surfaces(picture)[0]
+        picture.release()
+    assert len(drawn) == passes
+    mirror = Mirror(model, 96, 64)
+    mirror.show(state(model, data), "eye")
+    np.testing.assert_array_equal(codes(seen, 0.001), mirror.codes(0.001))
+    mirror.close()
