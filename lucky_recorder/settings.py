@@ -124,6 +124,11 @@ class Column:
         """Whether it is a plain column, not a list."""
         return self.shape in ((), (1,))
 
+    @property
+    def is_called(self) -> bool:
+        """Whether its source is a function, given or named, and not a place to read."""
+        return callable(self.source) or not v.is_keyed(self.source, *_SOURCE_KINDS)
+
 
 def _mode(field: str, value: Any) -> str:
     if isinstance(value, str) and value == "drone":

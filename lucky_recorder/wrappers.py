@@ -393,9 +393,16 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return resolve.frame_rate(self.env) if rate is None and resolve.find_simulation(self.env) is None else rate
 
     def _can_measure(self, has_simulation: bool, rate: Fraction | None) -> bool:
-        """Tell whether the first step has to show how long a step is; what ``render()`` drew cannot be had later."""
+        """Tell whether the first step may show how long a step is.
+
+        Its row is taken once it is over, from copies of what was before. Of what ``render()`` drew, or a callable would
+        have read from the environment, there is no copy.
+        """
+        if not has_simulation or rate is not None or self.settings.data_hz is not None:
+            return False
         through_render = any(c.source == "render" for c in self.settings.recorded_cameras)
-        return has_simulation and rate is None and self.settings.data_hz is None and not through_render
+        asks = any(column.is_called for column in self.settings.columns)
+        return not (through_render or asks)
 
     def _open_source(self, found: resolve.Found | None, rate: Fraction | None, parts: int = 1) -> Source:
         model, data = found or (None, None)
@@ -406,14 +413,15 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Open the session with the first step, which shows how long a step is; its row looks at a copy of what was."""
         found = resolve.find_simulation(self.env)
         assert found is not None
-        before, held = resolve.Found(copy.copy(found.model), copy.copy(found.data)), self._observation
+        before = resolve.Found(copy.copy(found.model), copy.copy(found.data))
+        held, given = copy.deepcopy((self._observation, action))
         result = self.env.step(action)
         self._is_measuring = False
         rate = clock.rate_of_step(found.data.time - before.data.time)
         self.observer.start_on(self._open_source(before, rate), self._seed)
         self.observer.mark_reset()
         self._attach()
-        self._moment.obs, self._moment.action = held, action
+        self._moment.obs, self._moment.action = held, given
         if self._look():
             before.data.ctrl[:] = found.data.ctrl
             self._see(result)

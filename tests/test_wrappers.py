@@ -562,6 +562,41 @@ def test_a_rate_that_nobody_states_is_read_off_the_first_step(record: Any, wall:
     assert files[0] == files[1]
 
 
+def test_what_the_first_step_changes_in_place_is_recorded_as_it_was(record: Any) -> None:
+    class InPlace(CountEnv):
+        def reset(self, **fields: Any) -> Any:
+            observation, info = super().reset(**fields)
+            self.shown = observation.copy()
+            return self.shown, info
+
+        def step(self, action: Any) -> Any:
+            observation, *rest = super().step(action)
+            self.shown[:], action[:] = observation, 9
+            return self.shown, *rest
+
+    env = InPlace(3, mujoco=True)
+    env.metadata = {"render_modes": []}
+    del env.dt
+    recorded = record(env, gym_columns=True)
+    recorded.reset(seed=0)
+    for _ in range(3):
+        recorded.step(np.full(1, 0.25, np.float32))
+    recorded.close()
+    rows = lr.Session(recorded.session_path).episode(0).rows()
+    assert rows["obs"].to_pylist() == [0, 1, 2]
+    assert rows["gym.action"].to_pylist() == [0.25] * 3
+
+
+@pytest.mark.parametrize("fields", [{"columns": [lr.Column("x", lambda moment: 1.0)]}, {"source": "render"}])
+def test_what_cannot_be_copied_needs_a_rate(record: Any, wall: Any, fields: dict[str, Any]) -> None:
+    env = without_a_rate(render_mode="rgb_array")
+    if "source" in fields:
+        fields = {"cameras": [{**wall, **fields}]}
+    recorded = record(env, **{"mode": "robot_arm", **fields})
+    with pytest.raises(lr.SettingsError, match="data_hz=None"):
+        recorded.reset(seed=0)
+
+
 def test_what_no_step_has_measured_is_not_recorded(record: Any, tmp_path: Path) -> None:
     env = record(without_a_rate(), mode="robot_arm")
     env.reset(seed=0)

@@ -147,8 +147,7 @@ class Source:
         if self._simulation is None:
             return Sync.NOTHING
         kinds = {str(c.source).partition(":")[0] for c in self.settings.columns if isinstance(c.source, str)}
-        known = {"sensor", "qpos", "qvel", "ctrl", "gym", "info", *KINEMATIC_KINDS}
-        calls = any(callable(c.source) for c in self.settings.columns) or bool(kinds - known)
+        calls = any(c.is_called for c in self.settings.columns)
         if self.settings.record_data and (calls or "sensor" in kinds):
             return Sync.FORWARD
         sees = self.needs_gl
