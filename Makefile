@@ -101,7 +101,7 @@ $(VENV)/.installed-interop: $(VENV)/.installed-dev
 # Without OpenGL everything works but pictures, so what is missing here stops nothing.
 $(VENV)/.draws: | $(VENV)/.installed
 	@$(INSTALL)
-	draws() { $(BIN)/python -c 'from lucky_recorder.capture.gl import make_context; make_context()' 2>/dev/null; }
+	draws() { $(BIN)/python -c 'from lucky_recorder.capture.draw.context import make_context; make_context()' 2>/dev/null; }
 	if draws || { install $(GL_PACKAGES) && draws; }; then
 	  touch $@
 	else

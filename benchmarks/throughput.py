@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 
 import lucky_recorder as lr
-from lucky_recorder.capture.gl import make_context
+from lucky_recorder.capture.draw.context import make_context
 from lucky_recorder.envs import scene_path
 from lucky_recorder.video.encoder import VideoEncoder
 

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 import lucky_recorder as lr
-from lucky_recorder.collect import collect
+from lucky_recorder.rollouts.collect import collect
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--output-dir", type=Path, default=Path())

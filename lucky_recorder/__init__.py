@@ -10,8 +10,7 @@ from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
-    from lucky_recorder.bindings import Camera, FreeCamera, Lidar
-    from lucky_recorder.capture.command import commands_to_ctrl
+    from lucky_recorder.capture.mujoco.command import commands_to_ctrl
     from lucky_recorder.errors import (
         CaptureError,
         ForkError,
@@ -25,29 +24,30 @@ if TYPE_CHECKING:
         VideoError,
         WorkerStalledError,
     )
-    from lucky_recorder.evaluation import evaluate
-    from lucky_recorder.koyu_settings import KoyuSettings
-    from lucky_recorder.observer import Observer
-    from lucky_recorder.session.lerobot_view import lerobot_view
+    from lucky_recorder.lerobot.view import lerobot_view
+    from lucky_recorder.recorder.observer import Observer
+    from lucky_recorder.recorder.wrapper import RecordSession
+    from lucky_recorder.rollouts.evaluate import evaluate
     from lucky_recorder.session.reader import Session
-    from lucky_recorder.settings import Column, RecorderSettings
-    from lucky_recorder.wrappers import RecordSession
+    from lucky_recorder.settings.bindings import Camera, FreeCamera, Lidar
+    from lucky_recorder.settings.koyu import KoyuSettings
+    from lucky_recorder.settings.recorder import Column, RecorderSettings
 
 # Imported when first used: a name costs nothing until then.
 _HOMES = {
-    "Camera": "bindings",
+    "Camera": "settings.bindings",
     "CaptureError": "errors",
-    "Column": "settings",
+    "Column": "settings.recorder",
     "ForkError": "errors",
     "FormatError": "errors",
-    "FreeCamera": "bindings",
+    "FreeCamera": "settings.bindings",
     "GLError": "errors",
-    "KoyuSettings": "koyu_settings",
-    "Lidar": "bindings",
+    "KoyuSettings": "settings.koyu",
+    "Lidar": "settings.bindings",
     "LuckyRecorderError": "errors",
-    "Observer": "observer",
-    "RecordSession": "wrappers",
-    "RecorderSettings": "settings",
+    "Observer": "recorder.observer",
+    "RecordSession": "recorder.wrapper",
+    "RecorderSettings": "settings.recorder",
     "Session": "session.reader",
     "SettingsError": "errors",
     "StateError": "errors",
@@ -55,9 +55,9 @@ _HOMES = {
     "StreamError": "errors",
     "VideoError": "errors",
     "WorkerStalledError": "errors",
-    "commands_to_ctrl": "capture.command",
-    "evaluate": "evaluation",
-    "lerobot_view": "session.lerobot_view",
+    "commands_to_ctrl": "capture.mujoco.command",
+    "evaluate": "rollouts.evaluate",
+    "lerobot_view": "lerobot.view",
 }
 
 # Rooms with names of their own, such as ``lr.koyu.Dataset``.

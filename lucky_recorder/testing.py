@@ -16,10 +16,10 @@ from lucky_recorder.session import check
 from lucky_recorder.session.reader import Session
 
 if TYPE_CHECKING:
-    from lucky_recorder.episode import EpisodeRecord
-    from lucky_recorder.observer import Observer
-    from lucky_recorder.schema import Schema
-    from lucky_recorder.wrappers import RecordSession
+    from lucky_recorder.episode.record import EpisodeRecord
+    from lucky_recorder.episode.schema import Schema
+    from lucky_recorder.recorder.observer import Observer
+    from lucky_recorder.recorder.wrapper import RecordSession
 
 __all__ = ["CountEnv", "MemorySink", "check_koyu", "check_session", "paint_count", "read_count"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 import lucky_recorder as lr
-from lucky_recorder.collect import collect
+from lucky_recorder.rollouts.collect import collect
 
 CAMERAS = ("front", "wrist")
 SHOWN = 4

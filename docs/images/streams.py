@@ -12,11 +12,11 @@ import mujoco
 import numpy as np
 
 import lucky_recorder as lr
-from lucky_recorder.collect import collect
+from lucky_recorder.rollouts.collect import collect
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.sheet import Panel, color_depth, draw_scan, overlay, sheet
 from lucky_recorder.video.decode import FrameReader
 from lucky_recorder.video.still import write_png
+from lucky_recorder.viewer.sheet import Panel, color_depth, draw_scan, overlay, sheet
 
 PAGES = ("color", "depth", "rgbd", "masks", "lidar", "rates")
 SIZE = {"width": 320, "height": 240}

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.capture.command import CommandMap
 from lucky_recorder.capture.moment import Moment
+from lucky_recorder.capture.mujoco.command import CommandMap
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, shown
-from lucky_recorder.schema import Field
 
 Phase = Literal["before", "after"]
 Merge = Literal["sum", "or"]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucky_recorder.capture import names
 from lucky_recorder.capture.channels import Channel, Column, Merge, Phase, Read, exactly
-from lucky_recorder.capture.robots import Robot
-from lucky_recorder.capture.simulation import Simulation
-from lucky_recorder.capture.sources import custom_column, space_layout
+from lucky_recorder.capture.custom import custom_column, space_layout
+from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.robots import Robot
+from lucky_recorder.capture.mujoco.simulation import Simulation
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.schema import Field
-from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
     import mujoco

@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucky_recorder.bindings import Camera, Lidar
-from lucky_recorder.capture import bounds, holdings, names, snapshot
 from lucky_recorder.capture.channels import Channel, Column
-from lucky_recorder.capture.clocks import Clocks, clocks
 from lucky_recorder.capture.columns import MODES, Scene, columns_of
-from lucky_recorder.capture.command import CommandMap
-from lucky_recorder.capture.lidar import Caster
-from lucky_recorder.capture.masks import Labels
+from lucky_recorder.capture.custom import KINEMATIC_KINDS
+from lucky_recorder.capture.draw.masks import Labels
+from lucky_recorder.capture.draw.renderer import Painter
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.capture.render import Painter
-from lucky_recorder.capture.robots import Robot, find_robots
-from lucky_recorder.capture.simulation import Simulation, Sync
-from lucky_recorder.capture.sources import KINEMATIC_KINDS
+from lucky_recorder.capture.mujoco import assets as holdings
+from lucky_recorder.capture.mujoco import bounds, names, snapshot
+from lucky_recorder.capture.mujoco.command import CommandMap
+from lucky_recorder.capture.mujoco.lidar import Caster
+from lucky_recorder.capture.mujoco.robots import Robot, find_robots
+from lucky_recorder.capture.mujoco.simulation import Simulation, Sync
+from lucky_recorder.capture.schedule import Clocks, clocks
 from lucky_recorder.capture.streams import scans_of, streams_of
+from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.schema import Schema
-from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
     import mujoco

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from lucky_recorder import clock
-from lucky_recorder.bindings import Camera, Lidar
-from lucky_recorder.capture.depth import Frustum
-from lucky_recorder.capture.snapshot import view_of
+from lucky_recorder.capture.draw.depth import Frustum
+from lucky_recorder.capture.mujoco.snapshot import view_of
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.schema import ScanStream, Stream, StreamKind
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.schema import ScanStream, Stream, StreamKind
-from lucky_recorder.sensors import DEPTH_SENSORS
-from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.settings.sensors import DEPTH_SENSORS
 
 if TYPE_CHECKING:
     import mujoco

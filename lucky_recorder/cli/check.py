@@ -38,7 +38,7 @@ def check(
 
 
 def _check_lerobot(session: Path) -> None:
-    from lucky_recorder.session.lerobot import check_lerobot
+    from lucky_recorder.lerobot.rules import check_lerobot
 
     with stopping():
         broken = check_lerobot(session)

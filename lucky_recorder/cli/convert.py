@@ -39,8 +39,8 @@ def convert(
 
 def _to_koyu(source: Path, dataset: Path, collection_mode: str) -> None:
     from lucky_recorder.cli.koyu import check as check_dataset
-    from lucky_recorder.convert import session_to_koyu
-    from lucky_recorder.koyu_settings import KoyuSettings
+    from lucky_recorder.edit.convert import session_to_koyu
+    from lucky_recorder.settings.koyu import KoyuSettings
 
     path = dataset.absolute()
     done = session_to_koyu(source, KoyuSettings(name=path.name, path=path, collection_mode=collection_mode))
@@ -50,6 +50,6 @@ def _to_koyu(source: Path, dataset: Path, collection_mode: str) -> None:
 
 
 def _to_session(source: Path, session: Path) -> None:
-    from lucky_recorder.convert import koyu_to_session
+    from lucky_recorder.edit.convert import koyu_to_session
 
     check(koyu_to_session(source, session).path)

@@ -15,7 +15,7 @@ from lucky_recorder.cli.console import printable, say, stopping
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from lucky_recorder.settings import RecorderSettings
+    from lucky_recorder.settings.recorder import RecorderSettings
 
 _SHOWN = 4
 
@@ -31,7 +31,7 @@ def demo(
     from rich.console import Console
 
     from lucky_recorder.cli.recording import Plan, record_plan
-    from lucky_recorder.settings import Camera, RecorderSettings
+    from lucky_recorder.settings.recorder import Camera, RecorderSettings
 
     with stopping():
         settings = RecorderSettings(
@@ -48,7 +48,7 @@ def demo(
 
 def _every_stream(settings: RecorderSettings) -> RecorderSettings:
     """Add depth and masks to the first camera, and a lidar between the fingers."""
-    from lucky_recorder.settings import Lidar
+    from lucky_recorder.settings.recorder import Lidar
 
     front, *others = settings.cameras
     seeing = dataclasses.replace(front, depth_mode="rgbd", masks=("cube", "hand"))

@@ -10,7 +10,7 @@ import typer
 from lucky_recorder.cli.console import say
 
 if TYPE_CHECKING:
-    from lucky_recorder.doctor import Finding
+    from lucky_recorder.doctor.machine import Finding
 
 
 def doctor(
@@ -21,7 +21,7 @@ def doctor(
 
     Exit status: 0 if a recording with cameras will work, else 1.
     """
-    from lucky_recorder import doctor as examination
+    from lucky_recorder.doctor import machine as examination
 
     findings = examination.examine(output_dir)
     is_ready = examination.is_ready(findings)

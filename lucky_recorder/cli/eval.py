@@ -13,9 +13,9 @@ from lucky_recorder.cli.console import say, stopping
 from lucky_recorder.errors import SettingsError
 
 if TYPE_CHECKING:
-    from lucky_recorder.evaluation import Policy
-    from lucky_recorder.rollouts import Evaluation
-    from lucky_recorder.wrappers import RecordSession
+    from lucky_recorder.recorder.wrapper import RecordSession
+    from lucky_recorder.rollouts.evaluate import Policy
+    from lucky_recorder.rollouts.results import Evaluation
 
 
 def evaluate(
@@ -112,8 +112,8 @@ def _asked(config: Path | None, given: dict[str, Any], env: str | None, policy: 
 
 def _record(asked: dict[str, Any]) -> RecordSession:
     from lucky_recorder.cli.recording import Plan, make_env
-    from lucky_recorder.settings import RecorderSettings
-    from lucky_recorder.wrappers import RecordSession
+    from lucky_recorder.recorder.wrapper import RecordSession
+    from lucky_recorder.settings.recorder import RecorderSettings
 
     name = asked.pop("env")
     settings = RecorderSettings.of(asked)
@@ -124,10 +124,10 @@ def _policy(env: RecordSession, named: str | None, checkpoint: str | None, devic
     if (named is None) == (checkpoint is None):
         raise SettingsError("policy: give --policy MODULE:NAME, or --lerobot CHECKPOINT, and not both")
     if checkpoint is not None:
-        from lucky_recorder.lerobot_policy import lerobot_policy
+        from lucky_recorder.lerobot.policy import lerobot_policy
 
         return lerobot_policy(checkpoint, device)
-    from lucky_recorder.collect import resolve_policy
+    from lucky_recorder.rollouts.collect import resolve_policy
 
     return resolve_policy(env, named)
 
@@ -135,8 +135,8 @@ def _policy(env: RecordSession, named: str | None, checkpoint: str | None, devic
 def _run(
     env: RecordSession, policy: Policy, action: str | None, episodes: int, execute: int | None, name: str | None
 ) -> Evaluation:
-    from lucky_recorder.evaluation import ACTIONS
-    from lucky_recorder.evaluation import evaluate as run
+    from lucky_recorder.rollouts.evaluate import ACTIONS
+    from lucky_recorder.rollouts.evaluate import evaluate as run
 
     if action is None:
         raise SettingsError(f"action is missing: say which vector the policy speaks, --action {' or '.join(ACTIONS)}")

@@ -49,8 +49,8 @@ def _draw(path: Path, frame: str, output: Path) -> None:
     """Write a contact sheet of one frame, and say from left to right what it shows."""
     from lucky_recorder.errors import SettingsError
     from lucky_recorder.session.reader import Session
-    from lucky_recorder.session.sheet import panels, sheet
     from lucky_recorder.video.still import write_png
+    from lucky_recorder.viewer.sheet import panels, sheet
 
     with stopping():
         parts = frame.split(":")

@@ -22,8 +22,8 @@ def lerobot(
 
     Exit status: 0 if LeRobot opens the copy, 1 if it would not, 2 if it cannot be made.
     """
-    from lucky_recorder.session.lerobot import check_lerobot
-    from lucky_recorder.session.lerobot_view import lerobot_view
+    from lucky_recorder.lerobot.rules import check_lerobot
+    from lucky_recorder.lerobot.view import lerobot_view
 
     with stopping():
         view = lerobot_view(session, dst, robot, depth)

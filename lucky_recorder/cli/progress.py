@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from lucky_recorder.collect import Summary
+    from lucky_recorder.rollouts.collect import Summary
 
 _COLUMNS = (
     "{task.completed}/{task.total} episodes",
@@ -22,7 +22,7 @@ class Bar:
     """Shows how a collection stands, while it is entered."""
 
     def __init__(self, episodes: int) -> None:
-        from lucky_recorder.collect import Summary
+        from lucky_recorder.rollouts.collect import Summary
 
         first, *others = (TextColumn(text) for text in _COLUMNS)
         self._progress = Progress(first, BarColumn(), *others, TimeRemainingColumn())

@@ -116,7 +116,7 @@ def read_config(config: Path | None) -> dict[str, Any]:
 
 def _plan(asked: dict[str, Any]) -> Plan:
     from lucky_recorder.cli.recording import Plan
-    from lucky_recorder.settings import RecorderSettings
+    from lucky_recorder.settings.recorder import RecorderSettings
 
     settings = RecorderSettings.of({name: value for name, value in asked.items() if name not in _PLAN})
     if not asked.get("env"):

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lucky_recorder import validators as v
 from lucky_recorder.cli.check import check
 from lucky_recorder.cli.console import say
 from lucky_recorder.errors import GLError, SettingsError
-from lucky_recorder.settings import RecorderSettings
-from lucky_recorder.validators import checked
+from lucky_recorder.settings import validators as v
+from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.settings.validators import checked
 
 if TYPE_CHECKING:
-    from lucky_recorder.collect import Summary
+    from lucky_recorder.rollouts.collect import Summary
 
 INTERRUPTED = 130
 
@@ -71,8 +71,8 @@ def record_plan(plan: Plan) -> Path:
 
 def _record(plan: Plan) -> tuple[Path, Summary]:
     from lucky_recorder.cli.progress import Bar
-    from lucky_recorder.collect import collect, resolve_policy
-    from lucky_recorder.wrappers import RecordSession
+    from lucky_recorder.recorder.wrapper import RecordSession
+    from lucky_recorder.rollouts.collect import collect, resolve_policy
 
     env = RecordSession(make_env(plan), plan.settings)
     try:

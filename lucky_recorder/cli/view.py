@@ -20,7 +20,7 @@ def view(
 
     Exit status: the viewer's; 2 if the folder is no session, or the viewer is not installed.
     """
-    from lucky_recorder import view as viewer
+    from lucky_recorder.viewer import rerun as viewer
 
     with stopping():
         if save is None:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import CaptureError, StorageError
-from lucky_recorder.files import naming, sync_file, sync_folder, write_json
 from lucky_recorder.koyu import layout
+from lucky_recorder.storage.write import naming, sync_file, sync_folder, write_json
 
 MICROSECOND_NS = 1000
 

@@ -15,8 +15,8 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.columns import values
 from lucky_recorder.koyu.evidence import BundleEvidence, Fault
 from lucky_recorder.koyu.index import IMAGES, Feature
-from lucky_recorder.koyu_settings import COLLECTION_MODES
-from lucky_recorder.untrusted import reason
+from lucky_recorder.settings.koyu import COLLECTION_MODES
+from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 
 LONGEST_GOP = 30

@@ -12,8 +12,8 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle_check import check_bundle
 from lucky_recorder.koyu.evidence import BundleEvidence, Fault
 from lucky_recorder.koyu.index import Feature, Index, read_features, read_index, refuse_other_versions
-from lucky_recorder.koyu_settings import COLLECTION_MODES
-from lucky_recorder.untrusted import Folder, reason
+from lucky_recorder.settings.koyu import COLLECTION_MODES
+from lucky_recorder.storage.untrusted import Folder, reason
 
 __all__ = ["Fault", "Report", "check_koyu", "inspect_koyu"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lucky_recorder.errors import FormatError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
-from lucky_recorder.untrusted import Folder
+from lucky_recorder.storage.untrusted import Folder
 
 
 def read_columns(folder: Folder, bundle: str, rows: int, features: Iterable[Feature]) -> dict[str, NDArray[Any]]:

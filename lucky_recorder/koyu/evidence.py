@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
-from lucky_recorder.untrusted import Folder
+from lucky_recorder.storage.untrusted import Folder
 
 
 class Fault(NamedTuple):

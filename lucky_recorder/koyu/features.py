@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lucky_recorder import clock
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.schema import Field, Schema, Stream
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
-from lucky_recorder.koyu_settings import KoyuSettings
-from lucky_recorder.schema import Field, Schema, Stream
+from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.video import codecs
 
 GYM_ACTION = "gym.action"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
-from lucky_recorder.untrusted import Folder
+from lucky_recorder.storage.untrusted import Folder
 
 IMAGES = "observation.images."
 LONGEST_EPISODE = 100_000_000

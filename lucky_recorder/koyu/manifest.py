@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from lucky_recorder.errors import FormatError, SettingsError, shown
-from lucky_recorder.files import write_json
 from lucky_recorder.koyu import layout
-from lucky_recorder.koyu.locks import locked
-from lucky_recorder.untrusted import Folder
+from lucky_recorder.storage.lock import locked
+from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.storage.write import write_json
 
 ACTION_SOURCE = "action_source"
 LONGEST_EPISODE = 100_000_000

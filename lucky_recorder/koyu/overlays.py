@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder import validators as v
 from lucky_recorder.errors import FormatError, SettingsError, StorageError, shown
-from lucky_recorder.files import stage, write_json
 from lucky_recorder.koyu import layout, manifest
-from lucky_recorder.koyu.locks import locked
-from lucky_recorder.koyu_settings import dataset_name
-from lucky_recorder.untrusted import Folder
+from lucky_recorder.settings import validators as v
+from lucky_recorder.settings.koyu import dataset_name
+from lucky_recorder.storage.lock import locked
+from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.storage.write import stage, write_json
 
 KINDS = ("dense", "spans")
 DECLARATION = "overlay.json"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder import validators as v
 from lucky_recorder.errors import FormatError, SettingsError, VideoError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Entry, Feature, Index, read_index, refuse_other_versions
 from lucky_recorder.koyu.pool import RowCache, Rows, VideoPool
-from lucky_recorder.untrusted import Folder
+from lucky_recorder.settings import validators as v
+from lucky_recorder.storage.untrusted import Folder
 
 if TYPE_CHECKING:
     from lucky_recorder.video.decode import FrameReader

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lucky_recorder import clock
-from lucky_recorder.episode import EpisodeRecord, Outcome
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import EpisodeRecord, Outcome
+from lucky_recorder.episode.schema import DEFAULT_TASK, Schema
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import MICROSECOND_NS, Bundle, as_float32, recorded_at
 from lucky_recorder.koyu.features import Layout, encoding_of, layout_of
 from lucky_recorder.koyu.manifest import ACTION_SOURCE, Description
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
-from lucky_recorder.koyu_settings import KoyuSettings
-from lucky_recorder.schema import DEFAULT_TASK, Schema
+from lucky_recorder.settings.koyu import KoyuSettings
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
 _JUDGED = ("verdict", "no_verdict", "time_limit")

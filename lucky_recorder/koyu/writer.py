@@ -8,12 +8,12 @@ import uuid
 from pathlib import Path
 
 from lucky_recorder.errors import StorageError
-from lucky_recorder.files import make_folder, naming, sync_folder
 from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
-from lucky_recorder.koyu.locks import Lock, is_abandoned, locked
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
+from lucky_recorder.storage.lock import Lock, is_abandoned, locked
+from lucky_recorder.storage.write import make_folder, naming, sync_folder
 
 
 class DatasetWriter:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session import layout
-from lucky_recorder.session.untrusted import expand
+from lucky_recorder.session.templates import expand
 
 if TYPE_CHECKING:
     from lucky_recorder.session.reader import Session

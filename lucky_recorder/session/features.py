@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lucky_recorder import clock
-from lucky_recorder.schema import Field, Schema, Stream
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.schema import Field, Schema, Stream
 
 _EPISODE_COLUMNS = (
     ("episode_index", pa.int64()),

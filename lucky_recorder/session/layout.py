@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.errors import StorageError
-from lucky_recorder.files import make_folder, naming
+from lucky_recorder.storage.write import make_folder, naming
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder import clock
-from lucky_recorder.episode import FinishedScans
-from lucky_recorder.files import Staged, stage, stage_json
-from lucky_recorder.schema import ScanStream
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import FinishedScans
+from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking
+from lucky_recorder.storage.write import Staged, stage, stage_json
 
 SCHEMA = pa.schema(
     [

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lucky_recorder import clock
-from lucky_recorder.files import stage, write_json
-from lucky_recorder.schema import DEFAULT_TASK, Schema
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.schema import DEFAULT_TASK, Schema
+from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
 from lucky_recorder.session.features import episodes_schema, features
-from lucky_recorder.statistics import ColumnStatistics, PixelHistogram
+from lucky_recorder.storage.write import stage, write_json
 from lucky_recorder.version import __version__
 
 CODEBASE_VERSION = "v3.0"

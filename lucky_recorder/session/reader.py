@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lucky_recorder import clock
+from lucky_recorder.episode import clock
 from lucky_recorder.errors import FormatError, SettingsError
-from lucky_recorder.files import TEMPORARY
 from lucky_recorder.session import layout
 from lucky_recorder.session.episode import PREFIX, Episode, brief
-from lucky_recorder.untrusted import Folder
+from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.storage.write import TEMPORARY
 
 __all__ = ["CameraStream", "Episode", "Session", "is_video_only", "refuse_other_folders", "sessions_under"]
 

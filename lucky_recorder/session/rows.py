@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import EpisodeRecord
+from lucky_recorder.episode.record import EpisodeRecord
+from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.errors import StorageError
-from lucky_recorder.schema import Field, Schema
 from lucky_recorder.session.features import arrow_schema
 
 FOOTER_KEY = b"lucky_recorder.episodes"

@@ -7,15 +7,16 @@ import os
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import av
 from av.container import OutputContainer
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.record import VideoFile
 from lucky_recorder.errors import VideoError
-from lucky_recorder.files import sync_file
+from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.codecs import Codec, known
 from lucky_recorder.video.pictures import Picture
 from lucky_recorder.video.probe import naming, probe
@@ -26,14 +27,6 @@ _CONTAINERS: Mapping[str, Mapping[str, str]] = {
     # Small clusters to the same end. bitexact: no dates and no versions, so the same pictures give the same bytes.
     "matroska": {"cluster_time_limit": "200", "flush_packets": "1", "fflags": "bitexact"},
 }
-
-
-class VideoFile(NamedTuple):
-    """A finished file: where it is, its frames and its size in bytes."""
-
-    path: Path
-    frames: int
-    bytes: int
 
 
 class VideoEncoder:

@@ -15,7 +15,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from lucky_recorder.errors import VideoError
-from lucky_recorder.files import sync_file
+from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.probe import VideoInfo, naming, open_video, probe, tracks
 
 COLOR_TRACK = 0

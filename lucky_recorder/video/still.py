@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import VideoError
-from lucky_recorder.files import stage
+from lucky_recorder.storage.write import stage
 
 
 def write_png(path: Path, picture: NDArray[np.uint8]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from capture.models import WHOLE_STATE, settings, state
-from lucky_recorder.capture.snapshot import Picture
+from lucky_recorder.capture.mujoco.snapshot import Picture
 from lucky_recorder.capture.source import Source, open_source
+from tests.capture.models import WHOLE_STATE, settings, state
 
 WIDTH, HEIGHT = 64, 48
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]

@@ -10,8 +10,8 @@ import numpy as np
 
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.envs import scene_path
-from lucky_recorder.lane import Lane
-from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.recorder.lane import Lane
+from lucky_recorder.settings.recorder import RecorderSettings
 
 WHOLE_STATE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 

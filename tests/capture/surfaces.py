@@ -8,7 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from capture.models import WHOLE_STATE
+from tests.capture.models import WHOLE_STATE
 
 GEOM = int(mujoco.mjtObj.mjOBJ_GEOM)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lucky_recorder.capture.channels import Channel, Column, exact, exactly
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError
-from lucky_recorder.schema import Field
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from capture.models import arm, features, rows, scene, settings, source_of
 from lucky_recorder.capture.source import open_source
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.testing import CountEnv
+from tests.capture.models import arm, features, rows, scene, settings, source_of
 
 QUATERNION = ("_qw", "_qx", "_qy", "_qz")
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from capture.drawing import Film, reference
-from capture.models import arm, rows, scene, settings, source_of
-from lucky_recorder.capture.robots import entity_id
-from lucky_recorder.capture.simulation import Sync
+from lucky_recorder.capture.mujoco.robots import entity_id
+from lucky_recorder.capture.mujoco.simulation import Sync
 from lucky_recorder.capture.source import clocks, open_source
 from lucky_recorder.envs import scene_path
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.testing import CountEnv
+from tests.capture.drawing import Film, reference
+from tests.capture.models import arm, rows, scene, settings, source_of
 
 CAMERA = lr.Camera("overview", width=64, height=48)
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from capture.models import scene, source_of
 from lucky_recorder.capture.streams import scans_of, streams_of
-from lucky_recorder.sensors import DEPTH_SENSORS, depth_sensor
 from lucky_recorder.session.features import features
-from lucky_recorder.settings import RecorderSettings
+from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.settings.sensors import DEPTH_SENSORS, depth_sensor
+from tests.capture.models import scene, source_of
 
 SIZE = {"width": 64, "height": 48}
 

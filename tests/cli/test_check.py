@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from session.building import Recording, arm_schema, camera, small_session
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
+from tests.session.building import Recording, arm_schema, camera, small_session
 
 
 @pytest.fixture

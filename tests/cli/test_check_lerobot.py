@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from session.building import Recording, arm_schema, camera
 from typer.testing import CliRunner
 
 from lucky_recorder.cli.main import app
+from tests.session.building import Recording, arm_schema, camera
 
 
 @pytest.fixture

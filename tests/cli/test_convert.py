@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from session.building import Recording, arm_schema, camera
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
 from lucky_recorder.testing import check_koyu, check_session
+from tests.session.building import Recording, arm_schema, camera
 
 
 @pytest.fixture

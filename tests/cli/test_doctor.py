@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from lucky_recorder import doctor
 from lucky_recorder.cli.main import app
-from lucky_recorder.doctor import Finding
+from lucky_recorder.doctor import machine as doctor
+from lucky_recorder.doctor.machine import Finding
 
 GOOD = Finding("codec h264", "ok", "libx264 encodes")
 SPARE = Finding("GL osmesa", "missing", "libOSMesa is not installed", "apt-get install libosmesa6", needed=False)

@@ -7,13 +7,13 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from session.building import Recording, arm_schema, custom_schema, full_session, small_session
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
-from lucky_recorder.schema import Field
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
+from tests.session.building import Recording, arm_schema, custom_schema, full_session, small_session
 
 
 @pytest.fixture

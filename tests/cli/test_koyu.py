@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from koyu.bundles import write_dataset
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
 from lucky_recorder.testing import check_koyu
+from tests.koyu.bundles import write_dataset
 
 
 @pytest.fixture

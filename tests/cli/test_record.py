@@ -176,7 +176,7 @@ def test_records_what_render_gives(record, only_session, place):
 
 @pytest.fixture
 def no_gl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lucky_recorder.capture.gl._candidates", list)
+    monkeypatch.setattr("lucky_recorder.capture.draw.context._candidates", list)
 
 
 @pytest.mark.usefixtures("no_gl")

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from session.building import Recording, arm_schema, camera
 from typer.testing import CliRunner
 
-from lucky_recorder import view
 from lucky_recorder.cli.main import app
 from lucky_recorder.errors import StateError
+from lucky_recorder.viewer import rerun as view
+from tests.session.building import Recording, arm_schema, camera
 
 
 @pytest.fixture(scope="module")

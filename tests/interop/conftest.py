@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from interop.recording import record_cubes, record_pendulum
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
+from tests.interop.recording import record_cubes, record_pendulum
 
 CACHE = Path(os.environ.get("LUCKY_RECORDER_INTEROP", "~/.cache/lucky_recorder/interop")).expanduser()
 DRIVERS = Path(__file__).parent / "drivers"

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from interop.conftest import LeRobot, Truth
-from interop.recording import number_on
-from lucky_recorder.session.lerobot import check_lerobot
+from lucky_recorder.lerobot.rules import check_lerobot
+from tests.interop.conftest import LeRobot, Truth
+from tests.interop.recording import number_on
 
 HandedOut = Callable[[LeRobot, str, Truth], Path]
 

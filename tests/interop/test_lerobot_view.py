@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from interop.conftest import LeRobot, Truth
-from interop.test_lerobot import compare_pictures, load
-from lucky_recorder.session.lerobot import check_lerobot
+from lucky_recorder.lerobot.rules import check_lerobot
 from lucky_recorder.video.decode import decode_all
+from tests.interop.conftest import LeRobot, Truth
+from tests.interop.test_lerobot import compare_pictures, load
 
 SIZE = {"width": 64, "height": 48}
 EVERYTHING = {

@@ -9,8 +9,8 @@ import av
 import numpy as np
 import pytest
 
-from interop.conftest import Truth
-from lucky_recorder import view
+from lucky_recorder.viewer import rerun as view
+from tests.interop.conftest import Truth
 
 rerun_chunk = pytest.importorskip("rerun.chunk", reason="pip install 'lucky-recorder[view]'")
 

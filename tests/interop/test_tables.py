@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interop.conftest import Truth
+from tests.interop.conftest import Truth
 
 LOAD_DATASET = """
 import json, sys

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from session.test_lerobot import DEVIATIONS, HARMLESS, lone_session
 
-from interop.conftest import DRIVERS, LeRobot
-from lucky_recorder.session.lerobot import check_lerobot
+from lucky_recorder.lerobot.rules import check_lerobot
+from tests.interop.conftest import DRIVERS, LeRobot
+from tests.session.test_lerobot import DEVIATIONS, HARMLESS, lone_session
 
 # The others make it read wrong, train wrong, or stumble in its tools.
 REFUSED_RULES = {1, 2, 3, 4, 5, 6, 7, 8, 12}

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from lucky_recorder import clock
-from lucky_recorder.episode import EpisodeRecord, FinishedVideo, Outcome
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome
+from lucky_recorder.episode.schema import Schema
+from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.koyu.sink import KoyuSink
-from lucky_recorder.koyu_settings import KoyuSettings
-from lucky_recorder.schema import Schema
-from lucky_recorder.statistics import PixelHistogram
+from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.testing import paint_count
 from lucky_recorder.video.decode import decode_all
 from lucky_recorder.video.encoder import VideoEncoder

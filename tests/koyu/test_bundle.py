@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from koyu.making import read_bundle
 from lucky_recorder.errors import CaptureError, StorageError
 from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu.bundle import Bundle, as_float32, recorded_at
+from tests.koyu.making import read_bundle
 
 ID = "0" * 31 + "f"
 

@@ -12,7 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
-from koyu.bundles import (
+from lucky_recorder.koyu.check import Fault, check_koyu, inspect_koyu
+from lucky_recorder.testing import CountEnv
+from lucky_recorder.testing import check_koyu as assert_koyu
+from lucky_recorder.video.encoder import VideoEncoder
+from tests.koyu.bundles import (
     CAMERAS,
     HEIGHT,
     WIDTH,
@@ -25,10 +29,6 @@ from koyu.bundles import (
     write_dataset,
     write_manifest,
 )
-from lucky_recorder.koyu.check import Fault, check_koyu, inspect_koyu
-from lucky_recorder.testing import CountEnv
-from lucky_recorder.testing import check_koyu as assert_koyu
-from lucky_recorder.video.encoder import VideoEncoder
 
 FRONT = CAMERAS[0]
 LENGTHS = (12, 3, 25)

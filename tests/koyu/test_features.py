@@ -4,12 +4,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from session.building import arm_schema, camera, custom_schema
 
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu.features import encoding_of, layout_of
-from lucky_recorder.koyu_settings import KoyuSettings
-from lucky_recorder.schema import Field
+from lucky_recorder.settings.koyu import KoyuSettings
+from tests.session.building import arm_schema, camera, custom_schema
 
 PLAIN = KoyuSettings("cubes")
 GYM = KoyuSettings("cubes", action="gym")

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from koyu.bundles import edit_json, write_bundle, write_dataset
-from koyu.making import read_dataset, read_manifest, snapshot
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.koyu import manifest
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, rebuild
 from lucky_recorder.koyu.writer import DatasetWriter
+from tests.koyu.bundles import edit_json, write_bundle, write_dataset
+from tests.koyu.making import read_dataset, read_manifest, snapshot
 
 FEATURES = {"observation.state": {"dtype": "float32", "shape": [1]}, "action": {"dtype": "float32", "shape": [1]}}
 CUBES = Description("cubes", "teleop", 50.0, FEATURES)
@@ -276,7 +276,7 @@ def test_a_rebuild_while_bundles_are_written_loses_none(tmp_path: Path) -> None:
 WRITE = """
 import sys
 from pathlib import Path
-from koyu.test_manifest import append
+from tests.koyu.test_manifest import append
 first, count = map(int, sys.argv[2:])
 append(Path(sys.argv[1]), range(first, first + count), every=4)
 """
@@ -284,7 +284,7 @@ append(Path(sys.argv[1]), range(first, first + count), every=4)
 
 def test_several_processes_write_one_dataset(tmp_path: Path) -> None:
     """The manifest is the merge of all of them: every bundle once, each writer's in its order."""
-    place = Path(__file__).parents[1]
+    place = Path(__file__).parents[2]
     path = os.pathsep.join([str(place), str(place.parent), os.environ.get("PYTHONPATH", "")])
     started = [
         subprocess.Popen(

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from koyu.making import snapshot
-from koyu.test_manifest import append, make
 from lucky_recorder import koyu
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.koyu import overlays
 from lucky_recorder.koyu.overlays import Span, check_overlays, open_overlays, read_overlay, write_overlay
+from tests.koyu.making import snapshot
+from tests.koyu.test_manifest import append, make
 
 FIRST, SECOND, THIRD = (make(number).id for number in range(3))
 PROGRESS = [0.0, 0.5, 1.0]

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
-from koyu.bundles import (
+from lucky_recorder.testing import read_count
+from tests.koyu.bundles import (
     CAMERAS,
     HEIGHT,
     WIDTH,
@@ -30,7 +31,6 @@ from koyu.bundles import (
     write_dataset,
     write_manifest,
 )
-from lucky_recorder.testing import read_count
 
 FRONT, WRIST = CAMERAS
 LENGTHS = (12, 1, 25)

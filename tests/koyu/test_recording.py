@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from koyu.making import Read, read_dataset, read_manifest, snapshot
-from lucky_recorder.collect import collect
+from lucky_recorder.rollouts.collect import collect
 from lucky_recorder.testing import CountEnv, check_session, read_count
 from lucky_recorder.video.encoder import VideoEncoder
+from tests.koyu.making import Read, read_dataset, read_manifest, snapshot
 
 KOYU = {"name": "cubes"}
 PAIR = [lr.Column("observation.state", "gym:obs"), lr.Column("action", "gym:action")]

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from session.building import arm_schema, camera
 
-from koyu.making import BEGAN_NS, TASKS, keep, make_record, make_sink, read_dataset, read_manifest, snapshot
-from lucky_recorder import clock
-from lucky_recorder.episode import Event, Outcome
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import Event, Outcome
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu.sink import KoyuSink, reward
-from lucky_recorder.koyu_settings import KoyuSettings
-from lucky_recorder.schema import Field
+from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.testing import read_count
+from tests.koyu.making import BEGAN_NS, TASKS, keep, make_record, make_sink, read_dataset, read_manifest, snapshot
+from tests.session.building import arm_schema, camera
 
 FRONT, WRIST = camera("Front"), camera("Wrist")
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from koyu.making import read_dataset, snapshot
-from koyu.test_manifest import CUBES, append, listed, make
 from lucky_recorder.errors import StorageError
-from lucky_recorder.koyu import locks
-from lucky_recorder.koyu.locks import Lock, locked
 from lucky_recorder.koyu.writer import DatasetWriter
+from lucky_recorder.storage import lock as locks
+from lucky_recorder.storage.lock import Lock, locked
+from tests.koyu.making import read_dataset, snapshot
+from tests.koyu.test_manifest import CUBES, append, listed, make
 
 DIE = """
 import os, signal, sys
 from pathlib import Path
-from koyu.test_manifest import CUBES, make
+from tests.koyu.test_manifest import CUBES, make
 from lucky_recorder.koyu.writer import DatasetWriter
 writer = DatasetWriter(Path(sys.argv[1]), CUBES)
 writer.prepare(make(0)).commit()
@@ -37,7 +37,7 @@ sys.stdin.readline()
 @contextlib.contextmanager
 def writing(dataset: Path, fate: str) -> Iterator[subprocess.Popen[str]]:
     """A process that has committed bundle 0 and prepared bundle 1; it dies, or lives until the block ends."""
-    place = Path(__file__).parents[1]
+    place = Path(__file__).parents[2]
     path = os.pathsep.join([str(place), str(place.parent), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
         [sys.executable, "-c", DIE, str(dataset), fate],

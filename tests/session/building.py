@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lucky_recorder import clock
-from lucky_recorder.episode import EpisodeRecord, FinishedScans, FinishedVideo, Outcome
-from lucky_recorder.schema import NEW_POLICY_STEP, POST_RESET, Field, ScanStream, Schema, Stream
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, VideoFile
+from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, ScanStream, Schema, Stream
+from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.session.layout import Chunking
-from lucky_recorder.session.writer import SessionSink
-from lucky_recorder.statistics import PixelHistogram
-from lucky_recorder.video.encoder import VideoEncoder, VideoFile
+from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.video.encoder import VideoEncoder
 from lucky_recorder.video.remux import combine
 
 WIDTH, HEIGHT = 64, 48

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.errors import FormatError
-from lucky_recorder.schema import Field, Schema
 from lucky_recorder.session.check import Fault, Report, check_session, inspect_session
-from session.breaking import DATA, FRONT, INFO, film
-from session.building import Recording, arm_schema, camera, custom_schema, vector
+from tests.session.breaking import DATA, FRONT, INFO, film
+from tests.session.building import Recording, arm_schema, camera, custom_schema, vector
 
 VECTORS = ("action", "observation.state")
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lucky_recorder.session.check import check_session
-from session.breaking import DATA, INFO, META, STATS, TASKS, VIDEO, rewrite, with_value
-from session.building import Recording
+from tests.session.breaking import DATA, INFO, META, STATS, TASKS, VIDEO, rewrite, with_value
+from tests.session.building import Recording
 
 
 def test_faults_in_one_place_do_not_hide_others(copy: Path) -> None:

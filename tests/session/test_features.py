@@ -5,9 +5,9 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from lucky_recorder.schema import Field
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.session.features import arrow_schema, arrow_type, episodes_schema, features
-from session.building import arm_schema, camera, custom_schema
+from tests.session.building import arm_schema, camera, custom_schema
 
 
 @pytest.mark.parametrize(

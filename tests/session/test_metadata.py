@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder
-from lucky_recorder.schema import Field, Schema
+from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.session.features import episodes_schema, features
-from session.building import Recording, arm_schema, camera, custom_schema
+from tests.session.building import Recording, arm_schema, camera, custom_schema
 
 
 def read(root: Path, file: str = "info") -> dict:

@@ -13,7 +13,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.session.reader import CameraStream, Session, sessions_under
-from session.building import HEIGHT, WIDTH, Recording, arm_schema, camera
+from tests.session.building import HEIGHT, WIDTH, Recording, arm_schema, camera
 
 FRONT = "observation.images.Front"
 

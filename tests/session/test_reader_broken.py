@@ -14,7 +14,7 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.session import reader
 from lucky_recorder.session.reader import Session
-from session.building import Recording
+from tests.session.building import Recording
 
 FRONT = "observation.images.Front"
 
@@ -243,6 +243,6 @@ def test_tasks_that_are_none(copy: Path, table: pa.Table) -> None:
 
 
 def test_absurdly_many_rows(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lucky_recorder.untrusted.LARGEST_TABLE", 5)
+    monkeypatch.setattr("lucky_recorder.storage.untrusted.LARGEST_TABLE", 5)
     with pytest.raises(lr.FormatError, match="at most 5 are read"):
         Session(copy).episode(0).rows()

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import StorageError
-from lucky_recorder.schema import Field
 from lucky_recorder.session import rows
-from session.building import Recording, arm_schema, custom_schema
+from tests.session.building import Recording, arm_schema, custom_schema
 
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint32", "uint16", "uint8", "bool")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lucky_recorder.video.decode import decode_all
-from session.building import Recording, arm_schema, camera
+from tests.session.building import Recording, arm_schema, camera
 
 FRONT = "observation.images.Front"
 EXAMPLE = """

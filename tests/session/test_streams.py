@@ -11,10 +11,10 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.session.reader import Session
-from lucky_recorder.session.sheet import panels, sheet
 from lucky_recorder.video.probe import tracks
-from session.breaking import rewrite, with_value
-from session.building import Recording
+from lucky_recorder.viewer.sheet import panels, sheet
+from tests.session.breaking import rewrite, with_value
+from tests.session.building import Recording
 
 SCANS = "data/chunk-000/lidar-top-001"
 LABELS = "videos/observation.masks.Front/chunk-000/file-001.json"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session.checks.declared import Declared, declare, is_whole
 from lucky_recorder.session.layout import Place
-from lucky_recorder.untrusted import Folder, naming, reason
+from lucky_recorder.storage.untrusted import Folder, naming, reason
 
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 _KEPT_BYTES = 1 << 28

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lucky_recorder import clock
+from lucky_recorder.episode import clock
 from lucky_recorder.session.checks.declared import ENTITIES, is_whole, rate
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
 

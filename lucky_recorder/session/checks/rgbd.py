@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.evidence import Evidence, Fault, video_file
-from lucky_recorder.untrusted import reason
+from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.probe import tracks
 from lucky_recorder.video.remux import COLOR_TRACK, DEPTH_TRACK, first_difference
 

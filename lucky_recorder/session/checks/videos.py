@@ -15,7 +15,7 @@ from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session.checks.declared import Stream, is_whole
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, video_file
 from lucky_recorder.session.layout import Place
-from lucky_recorder.untrusted import reason
+from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 
 See = Callable[[NDArray[Any]], object]

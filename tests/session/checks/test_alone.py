@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lucky_recorder.session.check import check_session, inspect_session
-from session.breaking import rewrite, with_value
-from session.building import Recording
+from tests.session.breaking import rewrite, with_value
+from tests.session.building import Recording
 
 MASK = "videos/observation.masks.Front/chunk-000/file-001"
 RGBD = "videos/observation.images.Front_rgbd/chunk-000/file-001.mkv"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lucky_recorder.session.check import Fault, check_session
-from session.breaking import INFO, STATS
-from session.building import Recording, arm_schema, camera, depth, mask, rgbd
+from tests.session.breaking import INFO, STATS
+from tests.session.building import Recording, arm_schema, camera, depth, mask, rgbd
 
 KEY = "observation.images.Front_depth"
 STEREO = {"sensor_model": "ActiveStereo", "sensor_params": {"baseline_m": 0.05}}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lucky_recorder.session.check import Fault, check_session
-from session.breaking import DATA, FRONT, INFO, META, VIDEO, rewrite, with_value
+from tests.session.breaking import DATA, FRONT, INFO, META, VIDEO, rewrite, with_value
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lucky_recorder.session.check import Fault
-from session.breaking import FRONT, INFO, Edit
+from tests.session.breaking import FRONT, INFO, Edit
 
 
 def feature(name: str, **fields: Any) -> Callable[[dict], None]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lucky_recorder.session.check import Fault
-from session.breaking import INFO, Edit
+from tests.session.breaking import INFO, Edit
 
 WRONG_FIELDS = {
     "codebase_version": ["3.0", "v2.1", None, 3],

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lucky_recorder.session.check import Fault, check_session
-from session.breaking import film, rewrite, with_value
-from session.building import Recording, arm_schema, lidar
+from tests.session.breaking import film, rewrite, with_value
+from tests.session.building import Recording, arm_schema, lidar
 
 SCANS = "data/chunk-000/lidar-top-001.parquet"  # episode 1: three scans of eight rays at 25 Hz, five ticks at 50 Hz
 JSON, PROXY = SCANS.replace(".parquet", ".json"), SCANS.replace(".parquet", ".mp4")

@@ -11,8 +11,8 @@ import pytest
 
 from lucky_recorder.session.check import Fault, check_session
 from lucky_recorder.video.encoder import VideoEncoder
-from session.breaking import film
-from session.building import Recording, arm_schema, camera, mask
+from tests.session.breaking import film
+from tests.session.building import Recording, arm_schema, camera, mask
 
 MASK = "videos/observation.masks.Front/chunk-000/file-001.mp4"  # episode 1, five frames
 LABELS = MASK.replace(".mp4", ".json")

@@ -6,7 +6,7 @@ from pathlib import Path
 import av
 
 from lucky_recorder.session.check import Fault, check_session
-from session.building import Recording, arm_schema, camera, depth, rgbd
+from tests.session.building import Recording, arm_schema, camera, depth, rgbd
 
 FRONT = "videos/observation.images.Front"
 RGBD = f"{FRONT}_rgbd/chunk-000/file-001.mkv"  # episode 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from session.breaking import FRONT, STATS, Edit
+from tests.session.breaking import FRONT, STATS, Edit
 
 
 def entry(name: str, **fields: Any) -> Callable[[dict], None]:

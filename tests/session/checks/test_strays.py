@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lucky_recorder.session.check import Fault, check_session
-from session.breaking import FRONT, VIDEO
+from tests.session.breaking import FRONT, VIDEO
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lucky_recorder.session.check import check_session
-from session.breaking import INFO, TASKS, rewrite
+from tests.session.breaking import INFO, TASKS, rewrite
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from lucky_recorder.session.check import Fault, check_session
 from lucky_recorder.session.checks.videos import frames_due
-from session.breaking import VIDEO, film
+from tests.session.breaking import VIDEO, film
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Drawing what a simulation looks like, in the worker."""

@@ -1,0 +1,109 @@
+"""Lidar: rays cast in the worker, on a model and a state of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.simulation import kinematics
+
+if TYPE_CHECKING:
+    import mujoco
+
+    from lucky_recorder.settings.bindings import Lidar
+
+NO_GEOM = -1
+_NO_BODY = -1
+
+
+class Scan(NamedTuple):
+    """One scan.
+
+    Attributes:
+        position: The sensor's position in the world, metres, float64, shape ``(3,)``.
+        orientation: The sensor's orientation in the world, quaternion w x y z, shape ``(4,)``.
+        ranges: Metres along each ray, float32, shape ``(rays,)``; infinity where nothing came back.
+        geoms: The geom each ray hit, int32, shape ``(rays,)``; -1 where none.
+    """
+
+    position: NDArray[np.float64]
+    orientation: NDArray[np.float64]
+    ranges: NDArray[np.float32]
+    geoms: NDArray[np.int32]
+
+
+class Caster:
+    """Casts one lidar's rays into states of a simulation.
+
+    Args:
+        lidar: The sensor.
+        model: A private copy of the model; it is only read.
+    """
+
+    def __init__(self, lidar: Lidar, model: mujoco.MjModel) -> None:
+        import mujoco
+
+        self._lidar = lidar
+        self._model = model
+        self._data = mujoco.MjData(model)
+        self._stages = kinematics(model)
+        self._site = names.id_of(model, "site", lidar.site, f"lidar {lidar.name!r}: site")
+        # The world is no sensor's body: one that is mounted on it sees the floor.
+        self._body = int(model.site_bodyid[self._site]) or _NO_BODY
+        self._rays = lidar.directions()
+        self._geoms = np.empty(len(self._rays), np.int32)
+        self._distances = np.empty(len(self._rays))
+
+    def cast(self, state: NDArray[np.float64], noise: np.random.Generator) -> Scan:
+        """Cast every ray into a state.
+
+        Args:
+            state: The full integration state, float64.
+            noise: The scan's source of randomness.
+        """
+        import mujoco
+
+        model, data = self._model, self._data
+        mujoco.mj_setState(model, data, state, int(mujoco.mjtState.mjSTATE_INTEGRATION))
+        for stage in self._stages:
+            stage(model, data)
+        position = data.site_xpos[self._site].copy()
+        frame = data.site_xmat[self._site].reshape(3, 3)
+        orientation = np.empty(4)
+        mujoco.mju_mat2Quat(orientation, data.site_xmat[self._site])
+        self._trace(position, np.ascontiguousarray(self._rays @ frame.T))
+        return Scan(position, orientation, *self._measure(noise))
+
+    def _trace(self, origin: NDArray[np.float64], directions: NDArray[np.float64]) -> None:
+        import mujoco
+
+        arguments: dict[str, Any] = {
+            "m": self._model,
+            "d": self._data,
+            "pnt": origin,
+            "vec": directions.reshape(-1),
+            "geomgroup": None,
+            "flg_static": 1,
+            "bodyexclude": self._body,
+            "geomid": self._geoms,
+            "dist": self._distances,
+            "nray": len(self._rays),
+            "cutoff": self._lidar.max_range_m,
+        }
+        if "normal" in (mujoco.mj_multiRay.__doc__ or ""):
+            arguments["normal"] = None
+        mujoco.mj_multiRay(**arguments)
+
+    def _measure(self, noise: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Add the sensor's noise and limits; what is out of range did not come back."""
+        lidar, ranges, geoms = self._lidar, self._distances.copy(), self._geoms.copy()
+        is_hit = geoms >= 0
+        if lidar.noise_m:
+            ranges += lidar.noise_m * noise.standard_normal(len(ranges))
+        is_hit &= (ranges >= lidar.min_range_m) & (ranges <= lidar.max_range_m)
+        ranges[~is_hit] = np.inf
+        geoms[~is_hit] = NO_GEOM
+        return ranges.astype(np.float32), geoms

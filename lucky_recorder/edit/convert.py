@@ -1,0 +1,366 @@
+"""Converting: a session's episodes become koyu bundles, and a dataset's bundles become a session.
+
+Videos are linked, not encoded again; where there are no links they are copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lucky_recorder.capture.mujoco.robots import entity_id
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome, VideoFile
+from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, Schema, Stream
+from lucky_recorder.episode.statistics import PixelHistogram
+from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
+from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.bundle import link
+from lucky_recorder.koyu.index import IMAGES, Feature
+from lucky_recorder.koyu.reader import Dataset
+from lucky_recorder.koyu.sink import KoyuSink
+from lucky_recorder.session.layout import Chunking
+from lucky_recorder.session.reader import Episode, Session
+from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.settings import validators
+from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage.write import make_folder, naming
+from lucky_recorder.video.probe import VideoInfo, probe
+
+_FILES_PER_CHUNK = 40
+_JUDGED_GOOD = 0.5
+
+
+class Converted(NamedTuple):
+    """What a conversion has made.
+
+    Attributes:
+        path: The dataset's folder, or the session's.
+        episodes: Episodes converted.
+        rows: Their rows; of a dataset, those of all robots.
+        skipped: Episodes left out, because a stream of theirs has no file.
+    """
+
+    path: Path
+    episodes: int
+    rows: int
+    skipped: int = 0
+
+
+# A session's episodes as bundles.
+
+
+def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
+    """Write a session's episodes as the bundles of a dataset, new or existing.
+
+    The bundles' ids follow from the session, so that it cannot be converted twice into one dataset. A session does not
+    say when an episode began, nor why it failed: ``recorded_at`` is when its data file was written, ``reward`` 1.0 or
+    0.0. Depth, masks and lidar stay in the session.
+
+    Args:
+        session: The session's folder.
+        settings: What the bundles say of themselves; ``path`` is the dataset's folder, by default ``name`` in the
+            folder that one is in.
+
+    Raises:
+        FormatError: If the folder is no session, or is broken.
+        SettingsError: If its rows and frames cannot be bundles, or not of that dataset.
+        CaptureError: If a value does not fit float32; names episode, row and column.
+        StorageError: If the file system refuses.
+    """
+    source = Session(session)
+    schema = _schema_of(source)
+    if settings.id_seed is None:
+        settings = _replaced(settings, id_seed=_fingerprint(source.path))
+    sink = KoyuSink(settings.folder(Path()), schema, settings, source.tasks)
+    rows = skipped = episodes = 0
+    try:
+        for episode in source:
+            record = _record_of(source, episode, schema)
+            if record is None:
+                skipped += 1
+                continue
+            sink.prepare(record).commit()
+            episodes, rows = episodes + 1, rows + record.rows
+    finally:
+        sink.close()
+    return Converted(sink.root, episodes, rows, skipped)
+
+
+def _replaced(settings: KoyuSettings, **fields: Any) -> KoyuSettings:
+    import dataclasses
+
+    return dataclasses.replace(settings, **fields)
+
+
+def _fingerprint(session: Path) -> int:
+    """Return a number that is the same for the same session, and another for any other."""
+    digest = hashlib.blake2b(digest_size=7)
+    for name in ("meta/info.json", "meta/stats.json"):
+        with naming(session / name):
+            digest.update((session / name).read_bytes())
+    return int.from_bytes(digest.digest(), "little")
+
+
+def _schema_of(session: Session) -> Schema:
+    """Describe a session's rows and colour streams as its recording did."""
+    if not len(session):
+        raise FormatError(f"{session.path}: has no episode to convert")
+    rows = next(iter(session)).rows()
+    leading = {"index", "timestamp", "episode_index", "frame_index", "task_index", "frame_flags"}
+    entity = next((n for n in ("robot_id", "sim_id", "entity_id") if n in rows.column_names), "entity_id")
+    columns = tuple(
+        _field_of(name, session.features.get(name, {}), rows.schema.field(name).type)
+        for name in rows.column_names
+        if name not in leading | {entity}
+    )
+    return Schema(entity, "custom", session.robots, session.hz, columns, _streams_of(session))
+
+
+def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field:
+    shape, names = feature.get("shape"), feature.get("names")
+    if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
+        raise FormatError(f"meta/info.json: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
+    is_scalar = not pa.types.is_list(kind)
+    named = tuple(str(n) for n in names) if isinstance(names, list) else None
+    return Field(name, str(feature.get("dtype")), () if is_scalar else tuple(shape), names=named)
+
+
+def _streams_of(session: Session) -> tuple[Stream, ...]:
+    # Depth is in Matroska, as ffv1; every other stream that meta/ speaks of is of colours.
+    cameras = [c for c in session.cameras.values() if c.codec != "ffv1"]
+    return tuple(
+        Stream(c.key, c.name, "color", c.width, c.height, c.rate, encoder=c.codec, codec=c.codec) for c in cameras
+    )
+
+
+def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRecord | None:
+    """Return an episode as its recording handed it on; None if one of its videos is not there."""
+    videos = {}
+    for stream in schema.streams:
+        if episode.meta.get(f"videos/{stream.key}/chunk_index") is None:
+            return None
+        videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.ticks)
+    table = episode.rows()
+    place = f"{session.path}: episode {episode.index}"
+    columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
+    columns["task_index"] = _array(table["task_index"], Field("task_index", "int64"), f"{place}: task_index")
+    missing = {f.name: np.asarray(table[f.name].is_null()) for f in schema.columns if table[f.name].null_count}
+    indices = {int(i) for i in columns["task_index"]}
+    if not indices <= set(range(len(session.tasks))):
+        raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
+    return EpisodeRecord(
+        attempt=episode.index,
+        ticks=episode.ticks,
+        rows=episode.length,
+        columns=columns,
+        outcome=Outcome(episode.success),
+        tasks=tuple(sorted(indices)),
+        videos=videos,
+        missing=missing,
+        began_ns=_written_ns(session, episode),
+    )
+
+
+def _linked(path: Path, stream: Stream, frames: int) -> FinishedVideo:
+    info = _probed(path)
+    if info.frames != frames:
+        raise FormatError(f"{path}: {info.frames} frames for {frames} ticks")
+    return FinishedVideo(VideoFile(path, info.frames, info.bytes), PixelHistogram(stream.channels))
+
+
+def _probed(path: Path) -> VideoInfo:
+    try:
+        return probe(path)
+    except VideoError as error:
+        raise FormatError(str(error)) from error
+
+
+def _array(column: pa.ChunkedArray, field: Field, where: str) -> NDArray[Any]:
+    """Return a column of a session as an array of its dtype, shape ``(rows, *shape)``; 0 where there is no value."""
+    array, rows = column.combine_chunks(), len(column)
+    for _ in field.shape:
+        if not pa.types.is_list(array.type) or array.null_count:
+            raise FormatError(f"{where}: holds {column.type}, or a list is missing")
+        array = array.flatten()
+    if array.null_count:
+        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
+    flat: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    if len(flat) != rows * field.size:
+        raise FormatError(f"{where}: a list does not hold {field.size} values")
+    return flat.reshape(rows, *field.shape)
+
+
+def _written_ns(session: Session, episode: Episode) -> int:
+    """Return when an episode's data file was written, less how long it lasted."""
+    chunk, file = episode.meta["chunk_index"], episode.meta["file_index"]
+    path = session.path / f"data/chunk-{chunk:03d}/file-{file:03d}.parquet"
+    with naming(path):
+        written = path.stat().st_mtime_ns
+    return max(0, written - clock.tick_ns(episode.ticks, session.hz))
+
+
+# A dataset's bundles as a session.
+
+
+def koyu_to_session(dataset: str | Path, session: str | Path) -> Converted:
+    """Write a dataset's bundles as the episodes of a new session, in mode ``custom``.
+
+    float32 becomes float64, which holds it exactly. An episode has succeeded if its reward is 0.5 or more; one that
+    nobody has judged has not. ``frame_flags`` say that the policy ran at every step, and a reset came first.
+
+    Args:
+        dataset: The dataset's folder.
+        session: The session's folder; it must not be there yet.
+
+    Raises:
+        FormatError: If the dataset is broken, or its frames are not as evenly timed as a session needs.
+        SettingsError: If ``session`` is there already, or a camera has a name that a session cannot have.
+        StorageError: If the file system refuses.
+    """
+    with Dataset(dataset) as source:
+        sidecars = [source.sidecar(number) for number in range(len(source.episodes))]
+        schema = _session_schema(source, sidecars)
+        tasks = _descriptions(source, sidecars)
+        root = _claim(Path(session))
+        sink = SessionSink(root, schema, Chunking(_FILES_PER_CHUNK), tasks)
+        try:
+            for number, sidecar in enumerate(sidecars):
+                sink.prepare(_episode_of(source, number, sidecar, schema, tasks, sink)).commit()
+        finally:
+            sink.close()
+        return Converted(root, len(sidecars), len(source))
+
+
+def _session_schema(dataset: Dataset, sidecars: list[dict[str, Any]]) -> Schema:
+    hz = _rate_of(dataset)
+    robots = {str(s.get("robot") or "robot") for s in sidecars}
+    names = sidecars[0].get("names") if sidecars else None
+    columns = tuple(_session_field(f, names) for f in dataset.features.values() if not f.is_camera)
+    streams = []
+    for key in dataset.cameras:
+        height, width = dataset.features[key].shape[:2]
+        camera = validators.output_name("camera", key.removeprefix(IMAGES))
+        streams.append(Stream(key, camera, "color", width, height, hz))
+    robot = robots.pop() if len(robots) == 1 else "robot"
+    return Schema("entity_id", "custom", (robot,), hz, columns, tuple(streams))
+
+
+def _rate_of(dataset: Dataset) -> Fraction:
+    try:
+        return clock.rate(dataset.manifest.get("fps"), "fps")
+    except SettingsError as error:
+        raise FormatError(f"{dataset.path / 'manifest.json'}: {error}") from error
+
+
+def _session_field(feature: Feature, names: object) -> Field:
+    """Return a vector as a session has it: a single value is no list, unless it is the action or the state."""
+    key, shape = feature
+    named = _names_of(names, key, shape)
+    if key not in (layout.STATE, layout.ACTION):
+        return Field(key, "float64", () if shape == (1,) else shape, names=named, has_stats=True)
+    named = named or tuple(f"{key}_{i}" for i in range(math.prod(shape)))
+    own = named if key == layout.STATE else None
+    return Field(key, "float64", shape, names=named, lucky_names=own, has_stats=True)
+
+
+def _names_of(names: object, key: str, shape: tuple[int, ...]) -> tuple[str, ...] | None:
+    """Return what a sidecar calls a vector's values, if it says so."""
+    said = names.get(key) if isinstance(names, dict) else None
+    if not isinstance(said, list) or len(said) != math.prod(shape) or not all(isinstance(n, str) for n in said):
+        return None
+    return tuple(said)
+
+
+def _descriptions(dataset: Dataset, sidecars: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return every task description once, in the order they occur."""
+    found: dict[str, None] = {}
+    for entry, sidecar in zip(dataset.episodes, sidecars, strict=True):
+        found |= dict.fromkeys([entry.task_description, *(text for _, text in _changes(sidecar))])
+    return [text for text in found if text.strip()] or ["Default Task"]
+
+
+def _changes(sidecar: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return the steps at which the task becomes another, and the descriptions from there on."""
+    events = sidecar.get("events")
+    told = [e for e in events if isinstance(e, dict) and e.get("type") == "task"] if isinstance(events, list) else []
+    return [
+        (e["step"], e["task_description"])
+        for e in told
+        if type(e.get("step")) is int and isinstance(e.get("task_description"), str)
+    ]
+
+
+def _claim(folder: Path) -> Path:
+    if folder.exists():
+        raise SettingsError.of("session", str(folder), "is there already; name a new folder")
+    make_folder(folder)
+    return folder
+
+
+def _episode_of(
+    dataset: Dataset, number: int, sidecar: Mapping[str, Any], schema: Schema, tasks: list[str], sink: SessionSink
+) -> EpisodeRecord:
+    entry, columns = dataset.episodes[number], dataset.columns(number)
+    rows = entry.length
+    reward = sidecar.get("reward")
+    flags = np.full(rows, NEW_POLICY_STEP, np.uint8)
+    flags[:1] |= POST_RESET
+    task_index = np.full(rows, _index_of(tasks, entry.task_description), np.int64)
+    for step, description in _changes(sidecar):
+        task_index[max(step, 0) :] = _index_of(tasks, description)
+    values: dict[str, NDArray[Any]] = {
+        schema.entity_column: np.full(rows, entity_id(schema.robots[0]), np.int64),
+        "timestamp": clock.ticks_s(rows, schema.hz),
+        "frame_index": np.arange(rows, dtype=np.int64),
+        "task_index": task_index,
+        "frame_flags": flags,
+        **{f.name: columns[f.name].reshape(rows, *f.shape).astype(np.float64) for f in schema.columns},
+    }
+    return EpisodeRecord(
+        attempt=number,
+        ticks=rows,
+        rows=rows,
+        columns=values,
+        outcome=Outcome(isinstance(reward, int | float) and reward >= _JUDGED_GOOD),
+        tasks=tuple(int(i) for i in np.unique(task_index)),
+        videos={s.key: _filmed(dataset, number, s, sink) for s in schema.streams},
+    )
+
+
+def _index_of(tasks: list[str], description: str) -> int:
+    return tasks.index(description) if description in tasks else 0
+
+
+def _filmed(dataset: Dataset, number: int, stream: Stream, sink: SessionSink) -> FinishedVideo:
+    """Give a bundle's video a second name beside its place in the session, and count some of its pixels."""
+    pixels = PixelHistogram()
+    with dataset.frames(number, stream.key) as frames:
+        info = frames.info
+        _refuse_video(frames.path, info, stream)
+        for k in range(0, info.frames, PixelHistogram.every):
+            pixels.add(k, frames[k])
+    target = sink.stream_path(stream.key, number, stream.suffix)
+    make_folder(target.parent)
+    link(frames.path, target)
+    return FinishedVideo(VideoFile(target, info.frames, info.bytes), pixels)
+
+
+def _refuse_video(path: Path, info: VideoInfo, stream: Stream) -> None:
+    """Refuse a video that a session cannot take as it is: its readers find frames by time."""
+    if (info.codec, info.pix_fmt) != (stream.codec, stream.pix_fmt) or info.has_b_frames:
+        kind = f"{info.codec}, {info.pix_fmt}{', with B-frames' if info.has_b_frames else ''}"
+        raise FormatError(f"{path}: {kind}; only h264, yuv420p without B-frames can be linked into a session")
+    if info.fps != stream.rate or info.timing_error > 1e-4:
+        raise FormatError(
+            f"{path}: its frames are timed at {float(info.fps):g} fps and the dataset is at {float(stream.rate):g}; "
+            "a session's readers find frames by time"
+        )

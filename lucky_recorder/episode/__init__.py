@@ -1,0 +1,1 @@
+"""What an episode is, for all who speak of it."""

@@ -1,0 +1,108 @@
+"""A finished episode, the same for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_recorder.episode.statistics import PixelHistogram
+
+
+class Event(NamedTuple):
+    """Something that was marked within an episode.
+
+    Attributes:
+        tick: The data tick it comes before.
+        kind: What it is.
+        fields: What else is known of it, plain JSON values.
+    """
+
+    tick: int
+    kind: str
+    fields: Mapping[str, Any]
+
+
+class VideoFile(NamedTuple):
+    """A finished file: where it is, its frames and its size in bytes."""
+
+    path: Path
+    frames: int
+    bytes: int
+
+
+class Outcome(NamedTuple):
+    """How an episode ended.
+
+    Attributes:
+        success: The verdict that is recorded.
+        reason: Why it ended: ``verdict``, ``no_verdict`` (nothing says whether it succeeded), ``time_limit``,
+            ``stopped``, ``error`` or ``stream_failed``.
+        reward: The verdict as a number, if the caller gave one.
+    """
+
+    success: bool
+    reason: str = "verdict"
+    reward: float | None = None
+
+
+class FinishedVideo(NamedTuple):
+    """A stream's file of one episode, and what its pixels were."""
+
+    file: VideoFile
+    pixels: PixelHistogram
+
+
+class FinishedScans(NamedTuple):
+    """A lidar's scans of one episode.
+
+    Attributes:
+        positions: The sensor's position, metres, float64, shape ``(scans, 3)``.
+        orientations: Its orientation, quaternion w x y z, float64, shape ``(scans, 4)``.
+        ranges: Metres along each ray, float32, shape ``(scans, rays)``; infinity where nothing came back.
+        geoms: The geom each ray hit, int32, shape ``(scans, rays)``; -1 where none.
+        proxy: The finished video of the scans, if there is one.
+    """
+
+    positions: NDArray[np.float64]
+    orientations: NDArray[np.float64]
+    ranges: NDArray[np.float32]
+    geoms: NDArray[np.int32]
+    proxy: VideoFile | None = None
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """A finished episode, the same for every format. It has no index yet: a format gives it one when it commits.
+
+    Attributes:
+        attempt: Number of the attempt within the recording, from 0; discarded attempts count.
+        ticks: Data ticks; rows are one per robot per tick.
+        rows: Rows.
+        columns: A column per `Schema.fields`, except ``index`` and ``episode_index``; arrays of shape ``(rows, …)``.
+        missing: For nullable columns: bool, shape ``(rows,)``, True where there is no value.
+        outcome: How it ended.
+        tasks: The task indices that occur, ascending.
+        videos: The finished file of each stream, by key; a failed stream has none.
+        scans: The scans of each lidar, by name; a failed one has none.
+        reproducible: Whether the same run would give the same bytes again: seeded reset, software GL, CPU encoder.
+        began_ns: When it began, nanoseconds since 1970.
+        events: What was marked within it, in order.
+    """
+
+    attempt: int
+    ticks: int
+    rows: int
+    columns: Mapping[str, NDArray[Any]]
+    outcome: Outcome
+    tasks: tuple[int, ...]
+    videos: Mapping[str, FinishedVideo] = field(default_factory=dict)
+    scans: Mapping[str, FinishedScans] = field(default_factory=dict)
+    missing: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    reproducible: bool = False
+    began_ns: int = 0
+    events: tuple[Event, ...] = ()

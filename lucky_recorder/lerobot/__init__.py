@@ -1,0 +1,1 @@
+"""What LeRobot opens of a session."""

@@ -1,0 +1,1 @@
+"""Events become episodes: in the caller's thread and in the worker's."""

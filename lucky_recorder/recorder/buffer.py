@@ -1,0 +1,139 @@
+"""An episode in flight: preallocated blocks of raw values, from which its columns derive when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import Event
+from lucky_recorder.episode.schema import Schema
+
+if TYPE_CHECKING:
+    from lucky_recorder.capture.channels import Channel, Column
+    from lucky_recorder.capture.mujoco.command import CommandMap
+
+BLOCK_ROWS = 1024
+
+
+class Block:
+    """The values of one raw channel, tick by tick, in blocks of a fixed size: appending costs the same at any length.
+
+    Attributes:
+        open: The block being filled, shape ``(BLOCK_ROWS, *shape)``.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        self._shape = (BLOCK_ROWS, *shape)
+        self._dtype = dtype
+        self._full: list[NDArray[Any]] = []
+        self.open: NDArray[Any] = np.empty(self._shape, dtype)
+
+    def next(self) -> NDArray[Any]:
+        """Put the filled block away and return a new one."""
+        self._full.append(self.open)
+        self.open = np.empty(self._shape, self._dtype)
+        return self.open
+
+    def last(self, count: int) -> Any:
+        """Return a writable view of row ``count - 1``, where ``count`` rows are held."""
+        block, row = divmod(count - 1, BLOCK_ROWS)
+        return (self._full[block] if block < len(self._full) else self.open)[row, ...]
+
+    def rows(self, count: int) -> NDArray[Any]:
+        """Return the first ``count`` rows as one array."""
+        used = max(0, count - BLOCK_ROWS * len(self._full))
+        return np.concatenate([*self._full, self.open[:used]])[:count]
+
+
+class EpisodeBuffer:
+    """An episode in flight: raw values, flags and tasks, tick by tick.
+
+    Attributes:
+        blocks: The values of each channel, by its name.
+        missing: For nullable channels, a byte per tick: 1 where there is no value.
+        flags: A byte of frame flags per tick.
+        robot_flags: Further flags of single robots, by ``(tick, robot)``.
+        tasks: ``(tick, task_index)`` from which on a task is set, ascending.
+        commands: The mapping of the commands, as the ranges were when the episode began.
+        events: What was marked, in order.
+    """
+
+    def __init__(self, channels: Sequence[Channel], task: int, commands: CommandMap | None) -> None:
+        self.blocks = {c.name: Block(c.shape, c.dtype) for c in channels}
+        self.missing = {c.name: bytearray() for c in channels if c.nullable}
+        self.flags = bytearray()
+        self.robot_flags: dict[tuple[int, int], int] = {}
+        self.tasks = [(0, task)]
+        self.commands = commands
+        self.events: list[Event] = []
+
+    @property
+    def ticks(self) -> int:
+        """Finished ticks."""
+        return len(self.flags)
+
+    def set_task(self, index: int) -> None:
+        """Set the task of the ticks from here on."""
+        self.tasks.append((self.ticks, index))
+
+    def mark(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Mark an event before the next tick."""
+        self.events.append(Event(self.ticks, kind, fields))
+
+    def trim(self, ticks: int) -> None:
+        """Forget every tick from ``ticks`` on."""
+        del self.flags[ticks:]
+        for missing in self.missing.values():
+            del missing[ticks:]
+        self.events[:] = [event for event in self.events if event.tick <= ticks]
+
+    def finish(self, columns: Sequence[Column], schema: Schema, entities: Sequence[int]) -> FinishedRows:
+        """Derive every column from the raw values: one row per robot per tick."""
+        ticks, robots = self.ticks, len(entities)
+        tick = np.repeat(np.arange(ticks, dtype=np.int64), robots)
+        values: dict[str, NDArray[Any]] = {
+            schema.entity_column: np.tile(np.asarray(entities, np.int64), ticks),
+            "timestamp": np.repeat(clock.ticks_s(ticks, schema.hz), robots),
+            "frame_index": tick,
+            "task_index": self._task_of_ticks()[tick],
+            "frame_flags": self._flags_of_rows(robots),
+        }
+        missing: dict[str, NDArray[np.bool_]] = {}
+        for column in columns:
+            name = column.channel.name
+            values[column.field.name] = column.derive(self.blocks[name].rows(ticks), robots, self.commands)
+            if name in self.missing:
+                absent = np.frombuffer(bytes(self.missing[name][:ticks]), np.bool_)
+                missing[column.field.name] = np.repeat(absent, robots)
+        return FinishedRows(ticks, values, missing)
+
+    def _task_of_ticks(self) -> NDArray[np.int64]:
+        tasks = np.zeros(self.ticks, np.int64)
+        for start, index in self.tasks:
+            tasks[start:] = index
+        return tasks
+
+    def _flags_of_rows(self, robots: int) -> NDArray[np.uint8]:
+        flags = np.repeat(np.frombuffer(bytes(self.flags), np.uint8)[:, None], robots, axis=1)
+        for (tick, robot), bits in self.robot_flags.items():
+            if tick < len(flags):
+                flags[tick, robot] |= bits
+        return flags.reshape(-1)
+
+
+class FinishedRows(NamedTuple):
+    """The rows of an episode, all columns but ``index`` and ``episode_index``.
+
+    Attributes:
+        ticks: Data ticks.
+        columns: Arrays of shape ``(rows, …)`` by column name.
+        missing: For nullable columns, True where there is no value.
+    """
+
+    ticks: int
+    columns: dict[str, NDArray[Any]]
+    missing: dict[str, NDArray[np.bool_]]

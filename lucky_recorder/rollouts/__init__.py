@@ -1,0 +1,1 @@
+"""Policies run in recorded environments."""

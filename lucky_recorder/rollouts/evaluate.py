@@ -1,0 +1,244 @@
+"""Evaluating: a policy acts in a recorded environment on exactly what is recorded, and its rollouts are filed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_recorder.errors import SettingsError, StateError, shown
+from lucky_recorder.rollouts.results import Evaluation, Rollout
+from lucky_recorder.settings import validators as v
+
+if TYPE_CHECKING:
+    from lucky_recorder.episode.record import Outcome
+    from lucky_recorder.recorder.wrapper import RecordSession
+
+Observation = dict[str, Any]
+Policy = Callable[[Observation], Any]
+Notice = Callable[[Rollout], object]
+
+ACTIONS = ("gym", "actuators")
+_MODES = ("eval", "intervention")
+
+
+def evaluate(
+    env: RecordSession,
+    policy: Policy,
+    *,
+    action: str,
+    episodes: int | None = None,
+    seeds: Iterable[int] | None = None,
+    execute: int | None = None,
+    name: str | None = None,
+    on_episode: Notice | None = None,
+) -> Evaluation:
+    """Run a policy in a recorded environment; every rollout is recorded, the failed ones too.
+
+    The policy is given a dict with the feature keys of the recording: ``observation.state`` and every other column that
+    is known before it acts, float32, as a koyu bundle has them; ``observation.images.<camera>``, uint8 of shape
+    ``(height, width, 3)``, the very picture that is recorded; and ``task`` and ``task_description``. It returns an
+    action, or a chunk of them, shape ``(steps, n)``, which is carried out before it is asked again: ``new_policy_step``
+    is set on the first of them. A policy that has a ``reset()`` is reset before each episode.
+
+    Where koyu bundles are written their sidecars say where they come from: ``KoyuSettings(collection_mode="eval",
+    policy_name=..., source_checkpoint=...)``. The environment is left open: closing it closes the session.
+
+    Args:
+        env: The recorded environment.
+        policy: Gives the action for an observation.
+        action: Which vector the policy speaks: ``gym``, the environment's own action, or ``actuators``, values of the
+            ``action`` column, which become commands through ``lr.commands_to_ctrl``; the environment's action must be
+            the actuators' commands then.
+        episodes: How many episodes; None: one per seed.
+        seeds: The seed of each episode's reset; None: the settings' ``seed`` and those that follow it.
+        execute: How many actions of a chunk are carried out; None: all of them.
+        name: The policy's name in the result; None: ``KoyuSettings.policy_name``, or else what the policy is called.
+        on_episode: Told of every rollout.
+
+    Returns:
+        The result. Everything that it speaks of is written.
+
+    Raises:
+        SettingsError: If an argument makes no sense, or the policy's actions do not fit.
+        StateError: If the session of ``env`` has ended.
+        LuckyRecorderError: What fails while recording.
+    """
+    _refuse_settings(env)
+    chosen = v.one_of(*ACTIONS)("action", action)
+    most = v.optional(v.whole(1))("execute", execute)
+    rollouts = []
+    for seed in _seeds(env, episodes, seeds):
+        rollouts.append(_rollout(env, policy, seed, chosen, most))
+        if on_episode is not None:
+            on_episode(rollouts[-1])
+    if env.is_recording:
+        env.observer.flush()
+    has_session = "session" in env.settings.written_formats
+    path = env.session_path if has_session else None
+    return Evaluation(tuple(rollouts), name or _name_of(env, policy), chosen, path, env.koyu_path)
+
+
+def _refuse_settings(env: RecordSession) -> None:
+    """Refuse a recording whose episodes would not be the evaluation's."""
+    settings, koyu = env.settings, env.settings.koyu
+    if settings.discard_and_retry_failed:
+        remedy = "an evaluation keeps its failures; switch it off"
+        raise SettingsError.of("discard_and_retry_failed", True, remedy)
+    if koyu is not None and koyu.collection_mode not in _MODES:
+        raise SettingsError.of("koyu.collection_mode", koyu.collection_mode, f"choose one of {', '.join(_MODES)}")
+    if not settings.record_data:
+        raise SettingsError.of("record_data", False, "a policy acts on rows; record them")
+
+
+def _seeds(env: RecordSession, episodes: int | None, seeds: Iterable[int] | None) -> list[int]:
+    count = v.optional(v.whole(1))("episodes", episodes)
+    if seeds is None:
+        if count is None:
+            raise SettingsError("episodes and seeds: give one of them, or both")
+        return list(range(env.settings.seed, env.settings.seed + count))
+    given = list(v.several(v.whole(0, 2**63 - 1), unique=False)("seeds", seeds))
+    if not given or count not in (None, len(given)):
+        raise SettingsError.of("seeds", given, f"give one for each of the {count or 'episodes'}")
+    return given
+
+
+def _name_of(env: RecordSession, policy: Policy) -> str:
+    koyu = env.settings.koyu
+    said = koyu.policy_name if koyu is not None else None
+    return said or getattr(policy, "__name__", None) or type(policy).__name__
+
+
+# One rollout.
+
+
+def _rollout(env: RecordSession, policy: Policy, seed: int, action: str, execute: int | None) -> Rollout:
+    began = time.perf_counter()
+    begin = getattr(policy, "reset", None)
+    if callable(begin):
+        begin()
+    env.reset(seed=seed)
+    if env.observer.lane is None:
+        why = "has ended" if not env.is_recording else "does not record this episode (episode_trigger)"
+        raise StateError(f"the session {env.session_path} {why}; make another RecordSession to evaluate in")
+    total, length, decisions = 0.0, 0, 0
+    for step, is_new in _actions(env, policy, action, execute):
+        if not is_new:
+            env.hold()
+        _, reward, terminated, truncated, _ = env.step(step)
+        total, length, decisions = total + float(reward), length + 1, decisions + is_new
+        if terminated or truncated:
+            break
+    if env.observer.lane is not None:
+        env.end_episode()
+    outcome = env.observer.last_outcome
+    assert outcome is not None
+    seconds = time.perf_counter() - began
+    return Rollout(seed, _said(outcome), outcome.reason, length, total, _reward(outcome), decisions, seconds)
+
+
+def _said(outcome: Outcome) -> bool | None:
+    return None if outcome.reason == "no_verdict" else outcome.success
+
+
+def _reward(outcome: Outcome) -> float | None:
+    if outcome.reward is not None:
+        return outcome.reward
+    said = _said(outcome)
+    return None if said is None else float(said)
+
+
+def _actions(env: RecordSession, policy: Policy, action: str, execute: int | None) -> Iterator[tuple[Any, bool]]:
+    """Ask the policy while the episode is open; yields each action, and whether the policy was asked for it."""
+    turn = _to_env(env, action)
+    while env.observer.lane is not None and _has_time(env):
+        chunk = turn(policy(seen_by_policy(env)))
+        for number, one in enumerate(chunk[:execute]):
+            if number and not _has_time(env):
+                return
+            yield one, number == 0
+
+
+def _has_time(env: RecordSession) -> bool:
+    """Tell whether the coming step will be recorded; at the time limit the episode is ended, and it is not."""
+    return env.observer.lane is not None and not env.observer.end_if_due()
+
+
+def seen_by_policy(env: RecordSession) -> Observation:
+    """Return what the coming step will record of what a policy may see, as `evaluate` gives it to a policy."""
+    from lucky_recorder.koyu.index import IMAGES
+    from lucky_recorder.koyu.layout import slug
+
+    seen = {key: x if key.startswith(IMAGES) else _as_float32(x) for key, x in env.observe().items()}
+    description = env.observer.current_task
+    return {**seen, "task": slug(description), "task_description": description}
+
+
+def _as_float32(value: NDArray[Any]) -> NDArray[Any]:
+    """Return a column's value as a bundle has it: a single value is a vector of one."""
+    return np.atleast_1d(value).astype(np.float32)
+
+
+# The policy's vector and the environment's.
+
+
+def _to_env(env: RecordSession, action: str) -> Callable[[Any], list[Any]]:
+    """Return the function that turns what a policy says into actions of the environment, one or more."""
+    space: Any = env.action_space
+    if action == "gym" and space.shape is None:
+        return lambda said: [said]
+    shape, dtype = space.shape, space.dtype
+    to_ctrl = _commands(env) if action == "actuators" else None
+
+    def turn(said: Any) -> list[Any]:
+        chunk = _chunk(said, shape)
+        if to_ctrl is not None:
+            chunk = np.clip(to_ctrl(chunk), space.low, space.high)
+        if np.dtype(dtype).kind in "iu" and not np.array_equal(chunk, np.rint(chunk)):
+            raise SettingsError.of("policy", said, f"the environment's actions are whole numbers ({dtype})")
+        return [one.astype(dtype) for one in chunk]
+
+    return turn
+
+
+def _chunk(said: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return what a policy says as a chunk of actions.
+
+    Raises:
+        SettingsError: If it is neither an action nor a chunk of them, or not finite.
+    """
+    try:
+        given = np.asarray(said, np.float64)
+    except (TypeError, ValueError) as error:
+        raise SettingsError.of("policy", said, f"returned what is no action ({error})") from None
+    chunk = given[None] if given.shape == shape else given
+    if chunk.shape[1:] != shape or chunk.ndim != len(shape) + 1 or not len(chunk):
+        expected = f"an action, shape {shape}, or a chunk of them, with an axis of steps in front"
+        raise SettingsError(f"the policy returned shape {given.shape}; expected {expected}")
+    if not np.isfinite(chunk).all():
+        raise SettingsError(f"the policy returned {shown(said)}: it is not finite")
+    return chunk
+
+
+def _commands(env: RecordSession) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Return the way from the ``action`` column to the environment's action.
+
+    Raises:
+        SettingsError: If that is not known to be the actuators' commands.
+    """
+    lane, space = env.observer.lane, env.action_space
+    commands = lane.buffer.commands if lane is not None else None
+    if commands is None:
+        raise SettingsError.of("action", "actuators", "there is no action column here; use action='gym'")
+    source = env.observer.source
+    assert source is not None
+    if len(source.robots) > 1:
+        raise SettingsError.of("action", "actuators", "several robots have an action each; use action='gym'")
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None or not commands.fits(low, high):
+        remedy = "the environment's action space is not the actuators' control ranges; use action='gym'"
+        raise SettingsError.of("action", "actuators", remedy)
+    return commands.to_ctrl

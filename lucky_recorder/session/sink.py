@@ -1,0 +1,204 @@
+"""The session sink: finished episodes become the files of a v3.0 session folder."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lucky_recorder.episode.record import EpisodeRecord
+from lucky_recorder.episode.schema import DEFAULT_TASK, Schema, Stream
+from lucky_recorder.episode.statistics import ColumnStatistics
+from lucky_recorder.errors import StorageError
+from lucky_recorder.session import layout, lidar, rows
+from lucky_recorder.session.features import video_column
+from lucky_recorder.session.metadata import MetadataWriter, Totals
+from lucky_recorder.storage.write import Staged, naming, stage, stage_json
+
+
+class SessionSink:
+    """Writes one session folder.
+
+    An episode gets its index in `prepare`; it exists once its data file, or the spool of it, has its name, which is
+    the last rename of all. Attributes: ``root`` is the folder; ``keeps_broken``: a stream that failed is left out.
+    """
+
+    keeps_broken = True
+
+    def __init__(
+        self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], metadata_every: int = 25
+    ) -> None:
+        rows.warm_up()
+        self.root = root
+        self._schema = schema
+        self._chunking = chunking
+        self._tasks = tuple(tasks)
+        self._every = metadata_every
+        self._metadata = MetadataWriter(root, schema, chunking, tasks)
+        self._totals = Totals()
+        self._spools: list[tuple[Path, Mapping[str, Any]]] = []
+
+    def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
+        """Return where an attempt's video is written: beside its final place, so that a rename will do."""
+        folder = self.root / "data" if key.startswith("lidar-") else self.root / "videos" / key
+        return folder / f"{key}-attempt-{attempt:06d}{suffix}.tmp"
+
+    def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
+        """Write an episode's rows under a temporary name; its videos are there already.
+
+        Raises:
+            StorageError: If the disk refuses, or if chunk numbers would pass 999.
+        """
+        episode = self._totals.episodes
+        if self._chunking.video(episode).chunk_index > layout.LARGEST_CHUNK:
+            raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
+        row = self._episode_row(record, episode)
+        staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
+        try:
+            for key in record.videos:
+                staged += self._stage_labels(self._schema.stream(key), episode)
+            for stream in self._schema.scans:
+                if stream.name in record.scans:
+                    scans = record.scans[stream.name]
+                    staged += lidar.stage_scans(self.root, stream, scans, episode, self._schema.hz, self._chunking)
+            data = self._stage_rows(record, row) if self._schema.has_rows else None
+        except BaseException:
+            for one in staged:
+                one.discard()
+            raise
+        return PreparedEpisode(self, record, row, staged, data)
+
+    def _stage_labels(self, stream: Stream, episode: int) -> list[Staged]:
+        """Write the file beside a mask video that maps its ids to names."""
+        if stream.kind != "mask":
+            return []
+        return [stage_json(self._video_path(stream.key, episode).with_suffix(".json"), stream.info["labels"])]
+
+    def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any]) -> Staged:
+        episode = row["episode_index"]
+        table = rows.table(self._schema, record, episode, row["dataset_from_index"])
+        path = layout.data_path(self.root, self._chunking.data(episode))
+        if self._chunking.episodes_per_file > 1:
+            path = path.with_name(f"{path.name}.{episode}.tmp")
+        return stage(path, lambda p: rows.write(p, [table], [row]), lambda p: rows.verify(p, table.num_rows))
+
+    def _video_path(self, key: str, episode: int) -> Path:
+        stream = self._schema.stream(key)
+        return layout.video_path(self.root, key, self._chunking.video(episode), stream.suffix)
+
+    def _episode_row(self, record: EpisodeRecord, episode: int) -> dict[str, Any]:
+        data = self._chunking.data(episode)
+        descriptions = self._tasks or (DEFAULT_TASK,)
+        row: dict[str, Any] = {
+            "episode_index": episode,
+            "chunk_index": data.chunk_index,
+            "file_index": data.file_index,
+            "data/chunk_index": data.chunk_index,
+            "data/file_index": data.file_index,
+            "length": record.rows,
+            "success": record.outcome.success,
+            "dataset_from_index": self._totals.rows,
+            "dataset_to_index": self._totals.rows + record.rows,
+            "tasks": [descriptions[i] for i in record.tasks],
+        }
+        for key, one in record.videos.items():
+            stream = self._schema.stream(key)
+            if not stream.is_described:
+                continue
+            place = self._chunking.video(episode)
+            row[video_column(stream, "chunk_index")] = place.chunk_index
+            row[video_column(stream, "file_index")] = place.file_index
+            row[video_column(stream, "from_timestamp")] = 0.0
+            row[video_column(stream, "to_timestamp")] = float(one.file.frames / stream.rate)
+        return row
+
+    def committed(self, record: EpisodeRecord, row: Mapping[str, Any], data: Path | None) -> None:
+        """Count an episode whose files all have their names, and write what falls due with it."""
+        totals = self._totals
+        totals.episodes += 1
+        totals.rows += record.rows
+        totals.reproducible &= record.reproducible
+        totals.add_columns({f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats})
+        colors = {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
+        totals.add_streams(colors)
+        if data is None:
+            return
+        self._metadata.add(row)
+        if self._chunking.episodes_per_file > 1:
+            self._spools.append((data, row))
+            if self._chunking.ends_file(row["episode_index"]):
+                self._assemble()
+        if self._metadata.pending >= self._every:
+            self._metadata.write(totals)
+
+    def _assemble(self) -> None:
+        """Make the data file of the spooled episodes; only then do the spools go."""
+        if not self._spools:
+            return
+        spooled, self._spools = self._spools, []
+        path = layout.data_path(self.root, self._chunking.data(spooled[0][1]["episode_index"]))
+        with naming(path):
+            tables: list[pa.Table] = [pq.read_table(spool, partitioning=None) for spool, _ in spooled]
+        count = sum(t.num_rows for t in tables)
+        episodes = [row for _, row in spooled]
+        stage(path, lambda p: rows.write(p, tables, episodes), lambda p: rows.verify(p, count)).commit()
+        for spool, _ in spooled:
+            with naming(spool):
+                spool.unlink()
+
+    def close(self) -> None:
+        """Assemble the last data file and write ``meta/`` once more."""
+        if self._schema.has_rows:
+            self._assemble()
+            self._metadata.write(self._totals)
+        self._remove_strays()
+
+    def _remove_strays(self) -> None:
+        """Leave no folder of a stream that has no file: folders appear only for the streams a session has recorded."""
+        for folder in (self.root / "videos").glob("*"):
+            if not any(folder.rglob("*.*")):
+                shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            (self.root / "videos").rmdir()
+
+
+class PreparedEpisode:
+    """An episode of a session, written under temporary names."""
+
+    def __init__(
+        self,
+        sink: SessionSink,
+        record: EpisodeRecord,
+        row: Mapping[str, Any],
+        videos: Sequence[Staged],
+        data: Staged | None,
+    ) -> None:
+        self._sink = sink
+        self._record = record
+        self._row = row
+        self._videos = videos
+        self._data = data
+
+    def commit(self) -> None:
+        """Rename the videos, then the rows: an episode whose rows are there has its videos."""
+        for video in self._videos:
+            video.commit()
+        if self._data is not None:
+            self._data.commit()
+        self._sink.committed(self._record, self._row, self._data.path if self._data else None)
+
+    def discard(self) -> None:
+        """Remove every temporary file."""
+        for staged in (*self._videos, *([self._data] if self._data else [])):
+            staged.discard()
+
+
+def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
+    values = record.columns[name]
+    missing = record.missing.get(name)
+    return ColumnStatistics.of(values if missing is None else values[~missing])

@@ -1,0 +1,1 @@
+"""What to record: frozen settings, refused when they are built."""

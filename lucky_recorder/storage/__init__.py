@@ -1,0 +1,1 @@
+"""How bytes reach the disk, and how what strangers wrote is read."""

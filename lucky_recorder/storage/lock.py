@@ -1,0 +1,109 @@
+"""Locks between processes: held by who lives, given up by who dies."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from lucky_recorder.errors import StorageError
+from lucky_recorder.storage.write import naming
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None
+
+logger = logging.getLogger("lucky_recorder")
+LONGEST_WAIT_S = 60.0
+_PAUSE_S = 0.01
+_UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+
+
+class Lock:
+    """A lock on a file or folder that exists.
+
+    It belongs to this object, not to the process: a second one on the same path, in any process, has to wait. It is
+    given up when the process ends, however it ends.
+
+    Attributes:
+        is_held: Whether it is held; never where the file system knows no locks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.is_held = False
+        self._path = path
+        with naming(path):
+            self._descriptor = -1 if fcntl is None else os.open(path, os.O_RDONLY)
+
+    def attempt(self) -> bool | None:
+        """Try to take it; returns whether it was free, or None if there are no locks here."""
+        if fcntl is None:
+            return None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno in _UNSUPPORTED:
+                return None
+            raise
+        self.is_held = True
+        return True
+
+    def release(self) -> None:
+        """Give it up and close the file. Calling it again does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        if self.is_held and fcntl is not None:
+            # Not by closing alone: a forked child may have the file open too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self.is_held = False
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made if it is missing; waits while another holds it.
+
+    Raises:
+        StorageError: If it is not free within a minute.
+    """
+    with naming(path):
+        path.touch()
+    lock = Lock(path)
+    try:
+        with naming(path):
+            _take(lock, path)
+        yield
+    finally:
+        lock.release()
+
+
+def _take(lock: Lock, path: Path) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT_S
+    while (taken := lock.attempt()) is False:
+        if time.monotonic() > deadline:
+            raise StorageError(f"{path}: another process has held this lock for more than {LONGEST_WAIT_S:g} s")
+        time.sleep(_PAUSE_S)
+    if taken is None:
+        logger.warning("%s: this file system has no locks; let only one process write the dataset", path)
+
+
+def is_abandoned(folder: Path) -> bool:
+    """Tell whether nobody holds a folder's lock: who made it is dead. Without locks nothing is known to be."""
+    try:
+        lock = Lock(folder)
+    except StorageError:
+        return False
+    try:
+        return lock.attempt() is True
+    finally:
+        lock.release()

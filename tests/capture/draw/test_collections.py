@@ -1,0 +1,88 @@
+"""A renderer that somebody dropped without closing it costs our pictures nothing, wherever it is collected."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import cast
+
+import mujoco
+import numpy as np
+
+import lucky_recorder as lr
+from lucky_recorder.capture.draw import context as gl
+from lucky_recorder.capture.draw.collections import Shield
+from tests.capture.drawing import Film
+from tests.capture.models import scene
+
+
+class Dropped:
+    """Only a collection finds it; then it leaves the thread with another context than it found, as renderers do."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self.me = self
+        self._leave = leave
+
+    def __del__(self) -> None:
+        self._leave()
+
+
+def test_collected_in_our_thread_it_takes_nothing_of_ours() -> None:
+    """Without a current context nothing is drawn, nothing is read, and nothing is said: the last picture stays."""
+    model = scene("pick_cube")
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    cameras = [lr.Camera("front", width=64, height=48, depth_mode="rgbd", masks=["cube"])]
+    with Film(model, data, cameras, record_masks=True) as film:
+        painter = film.source.painter
+        assert painter is not None
+        context = painter._gl
+        assert context is not None
+
+        def see(step: int) -> list[np.ndarray]:
+            data.qpos[:6] = 0.1 * step
+            [picture] = film.look()
+            surfaces = film.surfaces(picture)
+            return [*film.draw([picture]), *surfaces]
+
+        known = [see(step) for step in range(3)]
+        for step in (0, 1, 2):
+            Dropped(context.release)
+            assert film.in_worker(gc.collect) > 0
+            for before, after in zip(known[step], see(step), strict=True):
+                np.testing.assert_array_equal(before, after)
+
+
+def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up() -> None:
+    class Context:
+        made_current = 0
+
+        def make_current(self) -> None:
+            self.made_current += 1
+
+        def release(self) -> None:
+            pass
+
+    context = Context()
+    shield = Shield(cast(gl.Context, context))
+    gc.collect()
+    assert context.made_current == 1
+    elsewhere = threading.Thread(target=gc.collect)
+    elsewhere.start()
+    elsewhere.join()
+    assert context.made_current == 1
+    shield.lower()
+    shield.lower()
+    gc.collect()
+    assert context.made_current == 1
+    assert not any(getattr(callback, "__self__", None) is shield for callback in gc.callbacks)
+
+
+def test_a_painter_that_is_closed_leaves_no_shield() -> None:
+    before = len(gc.callbacks)
+    model = scene("joint_zoo")
+    with Film(model, mujoco.MjData(model), [lr.Camera("overview", width=64, height=48)]) as film:
+        film.frame()
+        assert len(gc.callbacks) == before + 1
+    assert len(gc.callbacks) == before

@@ -1,0 +1,5 @@
+"""The sessions of `tests.session.fixtures`, for the tests of what LeRobot reads."""
+
+from tests.session.fixtures import copy, edit, full, full_copy, good, no_fsync
+
+__all__ = ["copy", "edit", "full", "full_copy", "good", "no_fsync"]
