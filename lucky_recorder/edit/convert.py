@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lucky_recorder.capture.mujoco.robots import entity_id
+from lucky_recorder.capture.robots import entity_id
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome, VideoFile
 from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, Schema, Stream
