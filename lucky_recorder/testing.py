@@ -177,6 +177,7 @@ class MemorySink:
     Attributes:
         root: Folder of the videos; made when the first is written.
         schema: What the rows and frames are; known once recording has begun.
+        tasks: Task descriptions, in index order; known then too.
         records: The committed episodes, in order.
         is_closed: Whether the recording has ended.
     """
@@ -186,6 +187,7 @@ class MemorySink:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.schema: Schema
+        self.tasks: tuple[str, ...] = ()
         self.records: list[EpisodeRecord] = []
         self.is_closed = False
 
@@ -197,12 +199,17 @@ class MemorySink:
         return sink
 
     def _serve(self, schema: Schema) -> tuple[MemorySink]:
-        self.schema = schema
+        self.open(schema, ())
         return (self,)
 
-    def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
-        """Return where an attempt's video is written; it stays there."""
-        return self.root / key / f"attempt-{attempt:06d}{suffix}.tmp"
+    def open(self, schema: Schema, tasks: Sequence[str]) -> None:
+        """Take note of what rows and frames are."""
+        self.schema = schema
+        self.tasks = tuple(tasks)
+
+    def stream_path(self, key: str, take: int, suffix: str) -> Path:
+        """Return where a take's video is written; it stays there."""
+        return self.root / key / f"attempt-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> _InMemory:
         """Take an episode; it is kept once committed."""

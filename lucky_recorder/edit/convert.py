@@ -80,9 +80,10 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     schema = _schema_of(source)
     if settings.id_seed is None:
         settings = _replaced(settings, id_seed=_fingerprint(source.path))
-    sink = KoyuSink(settings.folder(Path()), schema, settings, source.tasks)
+    sink = KoyuSink(settings.folder(Path()), settings)
     rows = skipped = episodes = 0
     try:
+        sink.open(schema, source.tasks)
         for episode in source:
             record = _record_of(source, episode, schema)
             if record is None:
@@ -158,8 +159,8 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
     if not indices <= set(range(len(session.tasks))):
         raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
     return EpisodeRecord(
-        attempt=episode.index,
-        ticks=episode.ticks,
+        take=episode.index,
+        data_ticks=episode.ticks,
         rows=episode.length,
         columns=columns,
         outcome=Outcome(episode.success),
@@ -231,8 +232,9 @@ def koyu_to_session(dataset: str | Path, session: str | Path) -> Converted:
         schema = _session_schema(source, sidecars)
         tasks = _descriptions(source, sidecars)
         root = _claim(Path(session))
-        sink = SessionSink(root, schema, Chunking(_FILES_PER_CHUNK), tasks)
+        sink = SessionSink(root, Chunking(_FILES_PER_CHUNK))
         try:
+            sink.open(schema, tasks)
             for number, sidecar in enumerate(sidecars):
                 sink.prepare(_episode_of(source, number, sidecar, schema, tasks, sink)).commit()
         finally:
@@ -326,8 +328,8 @@ def _episode_of(
         **{f.name: columns[f.name].reshape(rows, *f.shape).astype(np.float64) for f in schema.columns},
     }
     return EpisodeRecord(
-        attempt=number,
-        ticks=rows,
+        take=number,
+        data_ticks=rows,
         rows=rows,
         columns=values,
         outcome=Outcome(isinstance(reward, int | float) and reward >= _JUDGED_GOOD),

@@ -39,7 +39,7 @@ class DatasetWriter:
 
     def __init__(self, root: Path, description: Description, every: int = 25) -> None:
         self.root = root.absolute()
-        refuse_other(self.root, description)
+        refuse_other(self.root, description.fields())
         self._episodes = self.root / layout.EPISODES
         self.workshop = self._episodes / f"{layout.TEMPORARY}{os.getpid()}-{uuid.uuid4().hex}"
         self._manifest = ManifestWriter(self.root, description)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome
+from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.sink import Prepared, Sink
 from lucky_recorder.errors import LuckyRecorderError, StreamError
@@ -153,7 +153,7 @@ class Recording:
 
     def begin(self, seed: int | None, task: int) -> Lane:
         """Begin an attempt at an episode; returns the lane that fills it."""
-        self.end(Outcome(False, "stopped"))
+        self.end(Outcome(False, Reason.STOPPED))
         change = self._source.change()
         if change is not None:
             painter = self._source.painter
@@ -266,7 +266,7 @@ class Recording:
 
     def _finish(self) -> None:
         try:
-            _despite_interrupt(lambda: self.end(Outcome(False, "stopped")))
+            _despite_interrupt(lambda: self.end(Outcome(False, Reason.STOPPED)))
         finally:
             try:
                 _despite_interrupt(lambda: self._worker.call(self._close_sinks))
@@ -341,7 +341,7 @@ class Recording:
         try:
             videos, scans = self._finish_tracks(attempt, ticks)
             if attempt is self._failed:
-                outcome = Outcome(False, "stream_failed")
+                outcome = Outcome(False, Reason.STREAM_FAILED)
             if not outcome.success and self._settings.discard_and_retry_failed:
                 unlink(videos, scans)
                 self.counts.discarded += 1
@@ -349,8 +349,8 @@ class Recording:
             finished = buffer.finish(columns, self._schema, entities)
             self._commit(
                 EpisodeRecord(
-                    attempt=attempt.number,
-                    ticks=finished.ticks,
+                    take=attempt.number,
+                    data_ticks=finished.ticks,
                     rows=finished.ticks * len(entities),
                     columns=finished.columns,
                     missing=finished.missing,
@@ -407,7 +407,7 @@ class Recording:
 
     def _commit(self, record: EpisodeRecord) -> None:
         """Prepare the files of every format, then rename them; one that fails leaves none of them."""
-        is_broken = record.outcome.reason == "stream_failed"
+        is_broken = record.outcome.reason == Reason.STREAM_FAILED
         sinks = [sink for sink in self._sinks if sink.keeps_broken or not is_broken]
         if not sinks:
             unlink(record.videos, record.scans)

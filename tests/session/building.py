@@ -126,7 +126,8 @@ class Recording:
         root.mkdir(parents=True, exist_ok=True)
         self.root = root
         self.schema = schema
-        self.sink = SessionSink(root, schema, Chunking(files_per_chunk, episodes_per_file), tasks, metadata_every)
+        self.sink = SessionSink(root, Chunking(files_per_chunk, episodes_per_file), metadata_every)
+        self.sink.open(schema, tasks)
         self.committed: list[EpisodeRecord] = []
         self._random = np.random.default_rng(seed)
         self._attempts = 0
