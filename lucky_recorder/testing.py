@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu.reader import Dataset
-from lucky_recorder.session import check
+from lucky_recorder.session.checks.evidence import Fault
+from lucky_recorder.session.checks.session import check_session as session_faults
 from lucky_recorder.session.reader import Session
 
 if TYPE_CHECKING:
@@ -254,9 +255,9 @@ def check_koyu(
         check_koyu("counted", count=lambda row: int(row["observation.state"][0]))
         ```
     """
-    from lucky_recorder.koyu import check as koyu
+    from lucky_recorder.koyu.checks.dataset import check_koyu as dataset_faults
 
-    faults = [str(fault) for fault in koyu.check_koyu(path, decode)]
+    faults = [str(fault) for fault in dataset_faults(path, decode)]
     dataset = None if faults else Dataset(path)
     if dataset is not None and count is not None:
         faults = list(_miscounted(dataset, count))
@@ -289,11 +290,11 @@ def check_session(path: str | Path | None, decode: bool = True) -> Session:
     """
     if path is None:
         raise SettingsError.of("path", path, "nothing was recorded: the session's folder is made at the first reset")
-    faults = check.check_session(path, decode)
+    faults = session_faults(path, decode)
     if faults:
         raise AssertionError("\n".join([f"{path}: {len(faults)} faults", *map(_told, faults)]))
     return Session(path)
 
 
-def _told(fault: check.Fault) -> str:
+def _told(fault: Fault) -> str:
     return f"{fault.file}{'' if fault.episode is None else f' (episode {fault.episode})'}: {fault.message}"

@@ -32,7 +32,7 @@ from lucky_recorder.session.reader import Episode, Session
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
-from lucky_recorder.storage.write import make_folder, naming
+from lucky_recorder.storage.write import make_folder, storage_errors
 from lucky_recorder.video.probe import VideoInfo, probe
 
 _FILES_PER_CHUNK = 40
@@ -106,7 +106,7 @@ def _fingerprint(session: Path) -> int:
     """Return a number that is the same for the same session, and another for any other."""
     digest = hashlib.blake2b(digest_size=7)
     for name in ("meta/info.json", "meta/stats.json"):
-        with naming(session / name):
+        with storage_errors(session / name):
             digest.update((session / name).read_bytes())
     return int.from_bytes(digest.digest(), "little")
 
@@ -204,7 +204,7 @@ def _written_ns(session: Session, episode: Episode) -> int:
     """Return when an episode's data file was written, less how long it lasted."""
     chunk, file = episode.meta["chunk_index"], episode.meta["file_index"]
     path = session.path / f"data/chunk-{chunk:03d}/file-{file:03d}.parquet"
-    with naming(path):
+    with storage_errors(path):
         written = path.stat().st_mtime_ns
     return max(0, written - clock.tick_ns(episode.ticks, session.hz))
 

@@ -18,7 +18,7 @@ from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout, lidar, rows
 from lucky_recorder.session.features import video_column
 from lucky_recorder.session.metadata import MetadataWriter, Totals
-from lucky_recorder.storage.write import Staged, naming, stage, stage_json
+from lucky_recorder.storage.write import Staged, stage, stage_json, storage_errors
 
 
 class SessionSink:
@@ -158,13 +158,13 @@ class SessionSink:
             return
         spooled, self._spools = self._spools, []
         path = layout.data_path(self.root, self._chunking.data(spooled[0][1]["episode_index"]))
-        with naming(path):
+        with storage_errors(path):
             tables: list[pa.Table] = [pq.read_table(spool, partitioning=None) for spool, _ in spooled]
         count = sum(t.num_rows for t in tables)
         episodes = [row for _, row in spooled]
         stage(path, lambda p: rows.write(p, tables, episodes), lambda p: rows.verify(p, count)).commit()
         for spool, _ in spooled:
-            with naming(spool):
+            with storage_errors(spool):
                 spool.unlink()
 
     def close(self) -> None:
