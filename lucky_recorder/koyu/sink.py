@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord, Outcome
-from lucky_recorder.episode.schema import DEFAULT_TASK, Schema
+from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import MICROSECOND_NS, Bundle, as_float32, recorded_at
@@ -79,7 +79,7 @@ class KoyuSink:
             StorageError: If the file system refuses.
         """
         self._schema = schema
-        self._tasks = tuple(tasks) or (DEFAULT_TASK,)
+        self._tasks = tuple(tasks) or (keys.DEFAULT_TASK,)
         self._layout = layout_of(schema, self._settings)
         kind = self._settings.name, self._settings.collection_mode
         description = Description(*kind, self._layout.fps, self._layout.features, self._settings.action)

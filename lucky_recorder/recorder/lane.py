@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucky_recorder.episode import clock
-from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET
+from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, EpisodeBuffer
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lucky_recorder.episode import clock
+from lucky_recorder.episode.keys import DEFAULT_TASK
 from lucky_recorder.episode.record import Outcome, Reason
-from lucky_recorder.episode.schema import DEFAULT_TASK
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
 from lucky_recorder.recorder import exits as interrupts
 from lucky_recorder.recorder import formats

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lucky_recorder.episode import keys
 from lucky_recorder.episode.record import EpisodeRecord
-from lucky_recorder.episode.schema import DEFAULT_TASK, Schema, Stream
+from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout, lidar, rows
@@ -109,7 +110,7 @@ class SessionSink:
 
     def _episode_row(self, record: EpisodeRecord, episode: int) -> dict[str, Any]:
         data = self._chunking.data(episode)
-        descriptions = self._tasks or (DEFAULT_TASK,)
+        descriptions = self._tasks or (keys.DEFAULT_TASK,)
         row: dict[str, Any] = {
             "episode_index": episode,
             "chunk_index": data.chunk_index,

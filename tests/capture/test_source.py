@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.mujoco.robots import entity_id
 from lucky_recorder.capture.mujoco.simulation import Sync
 from lucky_recorder.capture.source import clocks, open_source
 from lucky_recorder.envs import scene_path
+from lucky_recorder.episode.schema import entity_id
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.testing import CountEnv
 from tests.capture.drawing import Film, reference

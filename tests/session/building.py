@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from lucky_recorder.episode import clock
+from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, VideoFile
-from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, ScanStream, Schema, Stream
+from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.sink import SessionSink

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lucky_recorder.capture.mujoco import names
+from lucky_recorder.episode.schema import entity_id
 from lucky_recorder.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -41,11 +41,6 @@ class Robot:
     def entity_id(self) -> int:
         """A 64-bit hash of the name, the same on every machine, stored signed."""
         return entity_id(self.name)
-
-
-def entity_id(name: str) -> int:
-    """Return the stable signed 64-bit id of a name."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def find_robots(model: mujoco.MjModel, roots: Sequence[str] | None) -> tuple[Robot, ...]:

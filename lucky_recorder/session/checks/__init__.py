@@ -1,1 +1,1 @@
-"""What `check_session` verifies, a file per part of the format. Nothing here asks the writer: independent on purpose."""
+"""What `check_session` verifies, a file per part of the format. Nothing here asks the writer."""
