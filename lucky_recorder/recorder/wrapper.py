@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from lucky_recorder.capture.mujoco import find as resolve
-from lucky_recorder.capture.mujoco.substeps import Substeps, most_parts
+from lucky_recorder.capture import find as resolve
+from lucky_recorder.capture.find import most_parts
+from lucky_recorder.capture.mujoco.substeps import Substeps
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
