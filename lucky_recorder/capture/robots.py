@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
+
+from lucky_recorder.episode.schema import entity_id
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,3 @@ class Robot:
     def entity_id(self) -> int:
         """A 64-bit hash of the name, the same on every machine, stored signed."""
         return entity_id(self.name)
-
-
-def entity_id(name: str) -> int:
-    """Return the stable signed 64-bit id of a name."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)

@@ -10,7 +10,7 @@ import typer
 from lucky_recorder.cli.console import say, stopping
 
 if TYPE_CHECKING:
-    from lucky_recorder.session.check import Report
+    from lucky_recorder.session.checks.session import Report
 
 
 def check(
@@ -24,7 +24,7 @@ def check(
     """
     if lerobot:
         return _check_lerobot(session)
-    from lucky_recorder.session.check import inspect_session
+    from lucky_recorder.session.checks.session import inspect_session
 
     with stopping():
         report = inspect_session(session, decode)

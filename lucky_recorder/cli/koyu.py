@@ -29,7 +29,7 @@ def check(
 
     Exit status: 0 for a good dataset, 1 if there are faults, 2 if the folder is no dataset.
     """
-    from lucky_recorder.koyu.check import inspect_koyu
+    from lucky_recorder.koyu.checks.dataset import inspect_koyu
 
     with stopping():
         report = inspect_koyu(dataset, decode)

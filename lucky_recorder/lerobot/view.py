@@ -26,7 +26,7 @@ from lucky_recorder.session import layout
 from lucky_recorder.session.checks.declared import declare
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import CameraStream, Session
-from lucky_recorder.storage.write import make_folder, naming, stage, write_json
+from lucky_recorder.storage.write import make_folder, stage, storage_errors, write_json
 
 _LARGEST_DEPTH_CODE = 4095 * 16
 _LARGEST_SCALE = 1e6
@@ -227,7 +227,7 @@ def _link(source: Path, target: Path) -> None:
     if target.exists():
         return
     make_folder(target.parent)
-    with naming(target):
+    with storage_errors(target):
         try:
             os.link(source, target)
         except OSError:

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session import layout
-from lucky_recorder.session.templates import expand
+from lucky_recorder.storage.untrusted import expand
 
 if TYPE_CHECKING:
+    from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans
     from lucky_recorder.session.reader import Session
-    from lucky_recorder.session.streams import DepthFrames, MaskFrames, Scans
     from lucky_recorder.video.decode import FrameReader
 
 PREFIX = "observation.images."
@@ -128,7 +128,7 @@ class Episode:
             VideoError: If there is no file, or none that can be read.
             FormatError: If the file is missing, or the session does not say what a code is.
         """
-        from lucky_recorder.session.streams import DepthFrames
+        from lucky_recorder.session.opened import DepthFrames
 
         name = camera.removeprefix(PREFIX).removesuffix("_depth") + "_depth"
         frames = self.frames(name)
@@ -145,7 +145,7 @@ class Episode:
             FormatError: If there is no such file, or it does not say what its ids are.
             VideoError: If it cannot be read.
         """
-        from lucky_recorder.session.streams import MaskFrames
+        from lucky_recorder.session.opened import MaskFrames
         from lucky_recorder.video.decode import FrameReader
 
         folder, name = self._session._folder, camera.removeprefix(PREFIX)
@@ -171,7 +171,7 @@ class Episode:
         Raises:
             FormatError: If there are none, or they are broken.
         """
-        from lucky_recorder.session.streams import Scans
+        from lucky_recorder.session.opened import Scans
 
         name = f"data/{self._numbered(f'lidar-{lidar}', by_episode=True)}"
         folder = self._session._folder

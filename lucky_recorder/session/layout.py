@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.errors import StorageError
-from lucky_recorder.storage.write import make_folder, naming
+from lucky_recorder.storage.write import make_folder, storage_errors
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
@@ -90,7 +90,7 @@ def claim_folder(output_dir: Path, now: datetime | None = None) -> Path:
     moment = now or datetime.now()
     for later in range(3600):
         folder = parent / (moment + timedelta(seconds=later)).strftime("session_%Y-%m-%d_%H-%M-%S")
-        with naming(folder):
+        with storage_errors(folder):
             try:
                 folder.mkdir()
             except FileExistsError:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.robots import entity_id
 from lucky_recorder.capture.schedule import clocks
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.capture.sync import Sync
 from lucky_recorder.envs import scene_path
+from lucky_recorder.episode.schema import entity_id
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.testing import CountEnv
 from tests.capture.drawing import Film, reference

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from lucky_recorder.capture.channels import Channel, DerivedColumn
 from lucky_recorder.episode import clock
+from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.episode.record import EpisodeRecord, Outcome
-from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, Schema
+from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, Block, EpisodeBuffer
 
 HZ = Fraction(200, 3)
