@@ -19,8 +19,6 @@ from lucky_recorder.session.reader import Session
 if TYPE_CHECKING:
     from lucky_recorder.episode.record import EpisodeRecord
     from lucky_recorder.episode.schema import Schema
-    from lucky_recorder.recorder.observer import Observer
-    from lucky_recorder.recorder.wrapper import RecordSession
 
 __all__ = ["CountEnv", "MemorySink", "check_koyu", "check_session", "paint_count", "read_count"]
 
@@ -191,17 +189,6 @@ class MemorySink:
         self.tasks: tuple[str, ...] = ()
         self.records: list[EpisodeRecord] = []
         self.is_closed = False
-
-    @classmethod
-    def into(cls, recorder: Observer | RecordSession, root: Path) -> MemorySink:
-        """Have a recorder that records nothing yet keep its episodes in memory."""
-        sink = cls(root)
-        vars(getattr(recorder, "observer", recorder))["_make_sinks"] = sink._serve
-        return sink
-
-    def _serve(self, schema: Schema) -> tuple[MemorySink]:
-        self.open(schema, ())
-        return (self,)
 
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
         """Take note of what rows and frames are."""

@@ -1,8 +1,8 @@
 """The worker's half of an open session: what was seen is drawn and encoded, what has ended is committed.
 
-Every method but the constructor and `Committer.told_failure` runs in the worker's thread, in the order things were queued.
-So the takes come one after another, and nothing here needs a lock. What fails is noted in `Progress.failure`; the
-caller finds it at the next tick.
+Every method but the constructor and `Committer.told_failure` runs in the worker's thread, in the order of the
+queue. So the takes come one after another, and nothing here needs a lock. What fails is noted in
+`Counts.failure`; the caller finds it at the next tick.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lucky_recorder.episode.sink import Prepared, Sink
 from lucky_recorder.errors import LuckyRecorderError, StreamError
 from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.lane import release
-from lucky_recorder.recorder.messages import Ended, Progress, Seen
+from lucky_recorder.recorder.messages import Counts, Ended, Layout, Seen
 from lucky_recorder.recorder.tracks import Tracks, unlink
 
 
@@ -43,15 +43,15 @@ class Committer:
 
     Args:
         source: What the pictures and rows are of.
-        progress: Where it says how it stands.
+        counts: Where it says how it stands.
     """
 
-    def __init__(self, source: Source, progress: Progress) -> None:
-        self.devices = Devices(source)
+    def __init__(self, source: Source, counts: Counts) -> None:
+        self.devices = Devices(source.settings, source.renderer, Layout(source.schema, source.clocks))
         self.sinks: tuple[Sink, ...] = ()
         self.is_closed = False
         self._discards_failed = source.settings.discard_and_retry_failed
-        self._progress = progress
+        self._counts = counts
         self._files: OpenFiles | None = None
         self._last_drawn = -1, -1
         self._last_ended = -1
@@ -87,7 +87,7 @@ class Committer:
 
     def _is_to_be_dropped(self, take: int) -> bool:
         """Tell whether something has failed in an earlier take: the session ends with that one."""
-        return self._progress.failure is not None and take != self._failed
+        return self._counts.failure is not None and take != self._failed
 
     def end(self, ended: Ended) -> None:
         """Commit a take, or discard it; a second end of the same take does nothing."""
@@ -134,7 +134,7 @@ class Committer:
                 self._commit(self._record(ended, outcome, videos, scans))
             else:
                 unlink(videos, scans)
-                self._progress.discarded += 1
+                self._counts.discarded += 1
         except Exception as error:  # whatever a library raises fails the take, not the thread
             _abort(files)
             unlink(videos, scans)
@@ -144,9 +144,7 @@ class Committer:
         """Decide whether a take becomes an episode. Here alone: only now is it known whether its streams are whole."""
         return outcome.success or not self._discards_failed
 
-    def _finish_files(
-        self, files: OpenFiles, ticks: int
-    ) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
+    def _finish_files(self, files: OpenFiles, ticks: int) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
         videos, scans = files.tracks.finish()
         if files.tracks.error is not None:
             self.fail(files.take, files.tracks.error)
@@ -214,20 +212,20 @@ class Committer:
             for one in prepared:
                 one.discard()
             raise
-        self._progress.kept += 1
-        self._progress.rows += record.rows
-        self._progress.bytes += sum(v.file.bytes for v in record.videos.values())
+        self._counts.kept += 1
+        self._counts.rows += record.rows
+        self._counts.bytes += sum(v.file.bytes for v in record.videos.values())
 
     # The end.
 
     def fail(self, take: int | None, error: LuckyRecorderError) -> None:
         """Take note of what failed first, and in which take."""
-        if self._progress.failure is None:
-            self._progress.failure, self._failed = error, take
+        if self._counts.failure is None:
+            self._counts.failure, self._failed = error, take
 
     def told_failure(self) -> LuckyRecorderError | None:
         """Return what failed first, with a count of what was dropped after it; None if nothing did."""
-        failure = self._progress.failure
+        failure = self._counts.failure
         takes, rows = self._dropped
         if failure is None or not takes:
             return failure

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lucky_recorder.capture.snapshot import SceneSnapshot, Snapshot
-from lucky_recorder.capture.source import Source
 from lucky_recorder.recorder.messages import Layout
+from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.video.codecs import CODECS
 
 if TYPE_CHECKING:
+    import mujoco
     import numpy as np
     from numpy.typing import NDArray
 
-    import mujoco
-
-    from lucky_recorder.capture.door import simulator
+    from lucky_recorder.capture.door import renderer, simulator
 
 
 class Devices:
@@ -29,16 +28,14 @@ class Devices:
         casters: Scan for the lidars, as snapshots count them.
         layout: What rows, frames and scans are. Its rates are known before the first message of a take comes.
 
-    Args:
-        source: What is looked at.
     """
 
-    def __init__(self, source: Source) -> None:
-        self.settings = source.settings
-        self.cameras = source.settings.recorded_cameras
-        self.renderer = source.renderer
+    def __init__(self, settings: RecorderSettings, renderer: renderer.Renderer | None, layout: Layout) -> None:
+        self.settings = settings
+        self.cameras = settings.recorded_cameras
+        self.renderer = renderer
         self.casters: tuple[simulator.Caster, ...] = ()
-        self.layout = Layout(source.schema, source.clocks)
+        self.layout = layout
 
     def open_renderer(self, model: mujoco.MjModel) -> None:
         """Make the GL context if there is none yet, and the rendering context of a model, a private copy.
@@ -52,7 +49,7 @@ class Devices:
     def change_assets(self, change: simulator.AssetChange) -> None:
         """Bring what the rendering contexts hold to what the user's model says now."""
         assert self.renderer is not None
-        self.renderer.change(change)
+        self.renderer.update(change)
 
     def renew_casters(self, casters: Sequence[simulator.Caster]) -> None:
         """Scan with other casters from here on."""

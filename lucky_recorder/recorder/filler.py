@@ -134,4 +134,5 @@ class RowFiller:
     def _refuse_infinite(self, phase: Phase, tick: int) -> None:
         for channel in self._viewed:
             if channel.phase == phase and not np.isfinite(channel.view).all():  # type: ignore[arg-type]
-                raise CaptureError(f"{channel.name} holds NaN or infinity at tick {tick} of the episode: {channel.view}")
+                what = f"{channel.name} holds NaN or infinity"
+                raise CaptureError(f"{what} at tick {tick} of the episode: {channel.view}")

@@ -9,7 +9,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
-from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.settings.recorder import FORMATS, RecorderSettings
 
 if TYPE_CHECKING:
     from lucky_recorder.koyu import features as koyu_features
@@ -39,7 +39,8 @@ def refuse_nothing(settings: RecorderSettings, own: Sequence[Sink]) -> None:
         SettingsError: If there is neither a format nor a sink of the user's own.
     """
     if not settings.written_formats and not own:
-        raise SettingsError.of("formats", (), "nothing would be written; name a format, or give sinks of your own")
+        remedy = f"name at least one of {', '.join(FORMATS)}, leave it out, or give sinks of your own"
+        raise SettingsError.of("formats", (), remedy)
 
 
 def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[[Sink], None]) -> tuple[Sink, ...]:

@@ -101,9 +101,9 @@ class Lane:
 
     def _capture(self, snapshot: Callable[[int], list[Snapshot]]) -> list[Snapshot]:
         """Capture what is due, unless `observe` has done so in this very state."""
-        if self.snapshots is not None and self._source.fingerprint is not None:
-            if self._source.fingerprint() != self._seen_in:
-                self.drop_half()
+        fingerprint = None if self.snapshots is None else self._source.fingerprint
+        if fingerprint is not None and fingerprint() != self._seen_in:
+            self.drop_half()
         if self.snapshots is None:
             self.snapshots = snapshot(self.ticks)
         return self.snapshots

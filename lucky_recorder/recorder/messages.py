@@ -1,4 +1,4 @@
-"""What passes between the caller's thread and the worker's: the queue's messages one way, a progress report back.
+"""What passes between the caller's thread and the worker's: the queue's messages one way, counts and an error back.
 
 A message is never changed once it is queued. Of what it holds, the caller keeps nothing that it still writes to.
 """
@@ -76,8 +76,8 @@ class Ended(NamedTuple):
     began_ns: int
 
 
-class Progress:
-    """How it stands with what was queued: written by the worker, read by the caller and by anyone else.
+class Counts:
+    """What became of what was queued: written by the worker, read by the caller and by anyone else.
 
     Attributes:
         kept: Episodes committed.

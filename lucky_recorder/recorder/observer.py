@@ -12,6 +12,7 @@ from lucky_recorder.capture.source import open_source
 from lucky_recorder.episode.record import Outcome
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError, StateError
+from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.recorder.recorder import Recorder, State
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -90,6 +91,12 @@ class Observer:
     def state(self) -> State:
         """Where the observer stands: idle, in an episode, or between two of them."""
         return self._recorder.state
+
+    @property
+    def counts(self) -> Counts | None:
+        """What became of the episodes so far, as the worker has got to them; None before the first session."""
+        recording = self._recorder.recording
+        return None if recording is None else recording.counts
 
     # Tasks.
 

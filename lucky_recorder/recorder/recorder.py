@@ -82,9 +82,9 @@ class Recorder:
 
     @property
     def take(self) -> Take | None:
-        """The open take; None outside of one."""
+        """The open take; None outside of one, and where no session is open."""
         recording = self.recording
-        return None if recording is None else recording.take
+        return recording.take if recording is not None and self._idle_because is None else None
 
     def require(self, verb: str, *states: State) -> None:
         """Refuse a verb that makes no sense here.
@@ -187,7 +187,7 @@ class Recorder:
     def raise_failure(self) -> None:
         """Raise what has failed in the worker, if something has; the session is closed then."""
         assert self.recording is not None
-        failure = self.recording.progress.failure
+        failure = self.recording.counts.failure
         if failure is None:
             return
         self.close(f"the session stopped by itself: {failure}")
@@ -239,11 +239,11 @@ class Recorder:
 
     def _is_complete(self, recording: Recording) -> bool:
         """Tell whether ``total_episodes`` are kept. Only the worker knows, so it is waited for where it may be so."""
-        total, progress = self.settings.total_episodes, recording.progress
-        if total is None or recording.taken - progress.discarded < total:
+        total, counts = self.settings.total_episodes, recording.counts
+        if total is None or recording.taken - counts.discarded < total:
             return False
         recording.flush()
-        return progress.kept >= total
+        return counts.kept >= total
 
     def set_task(self, index: int) -> None:
         """Set the task of the rows from here on; see `Observer.set_current_task_index`."""

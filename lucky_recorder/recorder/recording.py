@@ -22,7 +22,7 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.recorder import formats
 from lucky_recorder.recorder.committer import Committer, as_ours
-from lucky_recorder.recorder.messages import Layout, Progress, Seen
+from lucky_recorder.recorder.messages import Counts, Layout, Seen
 from lucky_recorder.recorder.take import Owner, Take
 from lucky_recorder.recorder.worker import Worker, fork_error
 
@@ -43,7 +43,7 @@ class Recording:
         source: What is looked at.
         take: The open take, or None between two of them.
         taken: Takes with rows that were queued.
-        progress: How it stands with the worker.
+        counts: How it stands with the worker.
 
     Args:
         source: As above.
@@ -55,13 +55,13 @@ class Recording:
         self.source = source
         self.take: Take | None = None
         self.taken = 0
-        self.progress = Progress()
+        self.counts = Counts()
         self._own_sinks = tuple(own_sinks)
         self._tasks = tuple(tasks)
         self._numbers = 0
         self._is_forked = False
         self._is_given_up = False
-        self._committer = Committer(source, self.progress)
+        self._committer = Committer(source, self.counts)
         self._devices = self._committer.devices
         self._worker = Worker(_queue_depth(source), source.settings.worker_timeout_s)
         _living.add(self)
@@ -133,7 +133,7 @@ class Recording:
     def mark_forked(self) -> None:
         """Fail at the next call: this is a forked child, where the worker does not exist."""
         self._is_forked = True
-        self.progress.failure = fork_error()
+        self.counts.failure = fork_error()
 
     # Its takes.
 
@@ -144,7 +144,7 @@ class Recording:
         if change is not None:
             self._guard(lambda: self._devices.change_assets(change), "the changed model could not be drawn")
         self._renew_casters()
-        self.take = Take(owner, self.source, self._numbers, seed, task, self.progress, self._hand_over)
+        self.take = Take(owner, self.source, self._numbers, seed, task, self.counts, self._hand_over)
         self._numbers += 1
         return self.take
 
@@ -225,8 +225,8 @@ class Recording:
         """
         if self._committer.is_closed or self._is_given_up:
             return
-        if self._is_forked and self.progress.failure is not None:
-            raise self.progress.failure
+        if self._is_forked and self.counts.failure is not None:
+            raise self.counts.failure
         try:
             self._finish()
         except Exception:

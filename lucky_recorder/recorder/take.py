@@ -9,9 +9,8 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.snapshot import Snapshot
@@ -19,7 +18,10 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.recorder.lane import Lane
-from lucky_recorder.recorder.messages import Ended, Progress, Seen
+from lucky_recorder.recorder.messages import Counts, Ended, Seen
+
+if TYPE_CHECKING:
+    from lucky_recorder.capture.door import simulator
 
 
 class TakeState(enum.Enum):
@@ -52,12 +54,15 @@ class Owner(Protocol):
 class Take:
     """One attempt at an episode.
 
+    It has one attribute more than a class here should: it is the one place for all that is open.
+
     Attributes:
         number: Counts the takes of a session, from 0.
         is_seeded: Whether every reset in it was given a seed.
         began_ns: When it began, nanoseconds since 1970.
         state: Where it stands.
         verdict: What the last step of a frozen take says of success; None where it says nothing.
+        outcome: How it has ended; None before.
         moment: What the columns' callables are given.
         lane: Fills its rows.
         ticks_per_step: Base ticks in a step of the environment.
@@ -68,7 +73,7 @@ class Take:
         number: As above.
         seed: The seed of the reset that began it, if one was given.
         task: Index of the task of its first rows.
-        progress: How it stands with the worker.
+        counts: How it stands with the worker.
         hand_over: Queues what was seen at a tick.
     """
 
@@ -79,7 +84,7 @@ class Take:
         number: int,
         seed: int | None,
         task: int,
-        progress: Progress,
+        counts: Counts,
         hand_over: Callable[[Seen], None],
     ) -> None:
         self.number = number
@@ -87,13 +92,14 @@ class Take:
         self.began_ns = time.time_ns()
         self.state = TakeState.OPEN
         self.verdict: bool | None = None
+        self.outcome: Outcome | None = None
         self.moment = source.moment
         # What its noise is keyed by: in another run with the same seeds it is the same.
         key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.lane = Lane(source, task, lambda tick, snapshots: hand_over(Seen(number, key, tick, snapshots)))
         self._owner = owner
         self._source = source
-        self._progress = progress
+        self._counts = counts
         self._take_rates()
 
     def _take_rates(self) -> None:
@@ -101,6 +107,11 @@ class Take:
         limit, clocks = self._source.settings.max_episode_length_s, self._source.clocks
         self._most_ticks = -1 if limit is None else clock.ticks_within(limit, clocks.base)
         self.ticks_per_step = clocks.ticks_per_step
+
+    @property
+    def commands(self) -> simulator.CommandMap | None:
+        """The mapping of its commands, with the ranges that the model had when it began; None without an action."""
+        return self.lane.buffer.commands
 
     @property
     def has_rows(self) -> bool:
@@ -122,7 +133,7 @@ class Take:
             CaptureError: If the tick cannot be recorded; the take is ended as failed.
             LuckyRecorderError: What has failed in the worker; the session is closed.
         """
-        if self._progress.failure is not None:
+        if self._counts.failure is not None:
             self._owner.raise_failure()
         if self.lane.ticks == self._most_ticks:
             self.end_if_due()
@@ -167,7 +178,9 @@ class Take:
         self._owner.end(Outcome(False, Reason.TIME_LIMIT))
         return True
 
-    def observe(self, draw: Callable[[list[Snapshot]], list[Snapshot]]) -> tuple[dict[str, NDArray[Any]], list[Snapshot]]:
+    def observe(
+        self, draw: Callable[[list[Snapshot]], list[Snapshot]]
+    ) -> tuple[dict[str, NDArray[Any]], list[Snapshot]]:
         """Look at what a policy may see of the coming tick, which will record the very same.
 
         Args:
@@ -204,13 +217,17 @@ class Take:
         self.lane.buffer.set_task(index)
 
     def ended(self, outcome: Outcome) -> Ended:
-        """Close the half tick that is open, and return all that the worker needs. Asking again gives the same."""
+        """Close the half tick that is open, and return all that the worker needs.
+
+        Where an interrupt strikes before the worker has got it, it is ended again: its first outcome stands.
+        """
         self.state = TakeState.ENDED
+        self.outcome = self.outcome or outcome
         lane, source = self.lane, self._source
         lane.drop_half()
         return Ended(
             take=self.number,
-            outcome=outcome,
+            outcome=self.outcome,
             buffer=lane.buffer,
             ticks=lane.ticks,
             last_seen=lane.last_seen,

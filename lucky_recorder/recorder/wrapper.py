@@ -17,7 +17,7 @@ from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import StateError
-from lucky_recorder.recorder.observer import Observer, checked_reward, observer_of, verdict
+from lucky_recorder.recorder.observer import checked_reward, observer_of, verdict
 from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.success import SuccessSignal
@@ -72,7 +72,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         **fields: Any,
     ) -> None:
         settled = RecorderSettings.of(settings, **fields)
-        own = {"sinks": [callable_name(type(sink)) for sink in sinks]} if sinks else {}
+        own: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in sinks]} if sinks else {}
         RecordConstructorArgs.__init__(self, settings=settled.to_dict(), **own)
         gym.Wrapper.__init__(self, env)
         self.settings = settled
@@ -318,7 +318,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         model, data = found or (None, None)
         render = self.env.render if self.env.render_mode == "rgb_array" else None
         rate, parts = self._stated_rate(found is not None), find.most_parts(self.env)
-        return open_source(self.settings, model, data, self.env, render, rate, parts, learns_rate=True)
+        return open_source(self.settings, model, data, self.env, render, rate, parts, learns_rate=found is not None)
 
     def _stated_rate(self, has_simulation: bool) -> Fraction | None:
         """Return the control rate that the environment states."""

@@ -247,7 +247,9 @@ class RecorderSettings:
     @property
     def written_formats(self) -> tuple[str, ...]:
         """The formats that are written: ``formats``, or what follows from ``koyu``."""
-        return self.formats or (("session",) if self.koyu is None else FORMATS)
+        if self.formats is not None:
+            return self.formats
+        return ("session",) if self.koyu is None else FORMATS
 
     @property
     def recorded_cameras(self) -> tuple[Camera, ...]:
@@ -339,8 +341,6 @@ def _check_chunk_numbers(settings: RecorderSettings) -> None:
 def _check_formats(settings: RecorderSettings) -> None:
     """Refuse what no bundle can be made of, as far as settings alone tell."""
     formats, koyu = settings.written_formats, settings.koyu
-    if settings.formats == ():
-        raise SettingsError.of("formats", (), f"name at least one of {', '.join(FORMATS)}, or leave it out")
     if "koyu" not in formats:
         return
     if koyu is None:

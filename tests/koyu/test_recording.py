@@ -278,7 +278,7 @@ def test_what_becomes_of_each_outcome(film: Any) -> None:
     begin(1)
     env.end_episode(success=True, reward=0.5)
     begin(1)
-    env.observer.fail(Ends())
+    env.recorder.fail(Ends())
     begin(3)
     env.unwrapped._lengths = [None]
     begin(6)
