@@ -25,7 +25,8 @@ from lucky_recorder.capture.schedule import Clocks, clocks
 from lucky_recorder.capture.streams import scans_of, streams_of
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -96,9 +97,7 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
 
 
 def _replaced(settings: KoyuSettings, **fields: Any) -> KoyuSettings:
-    import dataclasses
-
-    return dataclasses.replace(settings, **fields)
+    return attrs.evolve(settings, **fields)
 
 
 def _fingerprint(session: Path) -> int:
@@ -248,7 +247,7 @@ def _session_schema(dataset: Dataset, sidecars: list[dict[str, Any]]) -> Schema:
     streams = []
     for key in dataset.cameras:
         height, width = dataset.features[key].shape[:2]
-        camera = validators.output_name("camera", key.removeprefix(IMAGES))
+        camera = validators.output_name(key.removeprefix(IMAGES), field="camera")
         streams.append(Stream(key, camera, "color", width, height, hz))
     robot = robots.pop() if len(robots) == 1 else "robot"
     return Schema("entity_id", "custom", (robot,), hz, columns, tuple(streams))

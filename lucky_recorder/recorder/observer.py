@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome
@@ -21,6 +21,7 @@ from lucky_recorder.recorder import exits as interrupts
 from lucky_recorder.recorder import formats
 from lucky_recorder.recorder.recording import Recording
 from lucky_recorder.settings import validators
+from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Observer:
         *,
         model: mujoco.MjModel | None = None,
         data: mujoco.MjData | None = None,
-        **fields: Any,
+        **fields: Unpack[RecorderFields],
     ) -> None:
         self.settings = RecorderSettings.of(settings, **fields)
         if (model is None) != (data is None):
@@ -475,7 +476,7 @@ class Observer:
         """
         self._require("mark_event", State.IN_EPISODE)
         assert self._lane is not None
-        self._lane.buffer.mark(validators.text("kind", kind), checked_fields(fields))
+        self._lane.buffer.mark(validators.text(kind, field="kind"), checked_fields(fields))
 
     def _require(self, verb: str, *states: State) -> None:
         if self._state in states:

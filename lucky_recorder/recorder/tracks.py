@@ -13,7 +13,7 @@ from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StreamError
 from lucky_recorder.recorder.scans import ScanTrack
 from lucky_recorder.settings import sensors
-from lucky_recorder.settings.bindings import Camera
+from lucky_recorder.settings.camera import Camera
 from lucky_recorder.storage.write import make_folder
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar, Unpack
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -19,6 +19,7 @@ from lucky_recorder.episode.record import Outcome
 from lucky_recorder.errors import CaptureError, StateError
 from lucky_recorder.recorder.observer import Observer, checked_reward, verdict
 from lucky_recorder.recorder.success import SuccessSignal
+from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.validators import load_callable
 
@@ -57,7 +58,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self,
         env: gym.Env[Any, Any],
         settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
-        **fields: Any,
+        **fields: Unpack[RecorderFields],
     ) -> None:
         settled = RecorderSettings.of(settings, **fields)
         RecordConstructorArgs.__init__(self, settings=settled.to_dict())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.settings.bindings import ray_directions
+from lucky_recorder.settings.lidar import ray_directions
 
 
 def camera(**fields: Any) -> lr.Camera:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import math
 import operator
@@ -11,15 +10,20 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as running
 from hypothesis import strategies as st
 
+from lucky_recorder.episode.keys import GYM_COLUMNS
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, shown
-from lucky_recorder.settings.recorder import GYM_COLUMNS, PRESETS, Camera, Column, FreeCamera, Lidar, RecorderSettings
+from lucky_recorder.settings.camera import Camera, FreeCamera
+from lucky_recorder.settings.column import Column
+from lucky_recorder.settings.lidar import Lidar
+from lucky_recorder.settings.recorder import PRESETS, RecorderSettings
 
 HUGE = 10**5000  # has no repr: Python refuses to print it
 
@@ -203,7 +207,7 @@ def test_a_column_refuses(field: str, value: Any) -> None:
     ids=["recorder", "camera", "free camera", "column"],
 )
 def test_every_field_is_in_the_table(kind: Any, table: dict[str, list[Any]]) -> None:
-    assert list(table) == [f.name for f in dataclasses.fields(kind)]
+    assert list(table) == [f.name for f in attrs.fields(kind)]
 
 
 @pytest.mark.parametrize("value", [0, -1, "x", HUGE], ids=_ids)
@@ -239,11 +243,11 @@ JUNK = st.recursive(
 @given(data=st.data())
 def test_nothing_but_a_settings_error_escapes(kind: Any, data: st.DataObject) -> None:
     needed = {Camera: {"name": "Front"}, Column: {"name": "x", "source": "sensor:x"}}.get(kind, {})
-    field = data.draw(st.sampled_from([f.name for f in dataclasses.fields(kind)]))
+    field = data.draw(st.sampled_from([f.name for f in attrs.fields(kind)]))
     value = data.draw(JUNK)
     with contextlib.suppress(SettingsError):
         settings = kind(**{**needed, field: value})
-        assert dataclasses.replace(settings) == settings, "settled values settle as themselves"
+        assert attrs.evolve(settings) == settings, "settled values settle as themselves"
 
 
 @running(deadline=None)
@@ -434,7 +438,7 @@ def test_capacity_and_the_last_chunk() -> None:
 
 def test_settings_do_not_change() -> None:
     settings = RecorderSettings()
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
         settings.mode = "custom"  # type: ignore[misc]
 
 
@@ -475,7 +479,7 @@ def test_only_settings_mappings_and_files_are_settings(settings: Any) -> None:
 def test_fields_go_on_top() -> None:
     base = RecorderSettings(mode="full_scene", tasks=("a",), cameras=(Camera("Front"),))
     changed = RecorderSettings.of(base, tasks=["b"], cameras=[{"name": "Wrist"}])
-    assert changed == dataclasses.replace(base, tasks=("b",), cameras=(Camera("Wrist"),))
+    assert changed == attrs.evolve(base, tasks=("b",), cameras=(Camera("Wrist"),))
     assert RecorderSettings.of(base) == base
     assert RecorderSettings.of(None) == RecorderSettings.of() == RecorderSettings.of({}) == RecorderSettings()
     assert RecorderSettings.of({"mode": "custom"}, mode="full_scene").mode == "full_scene"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import math
@@ -10,13 +9,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import settings as running
 from hypothesis import strategies as st
 
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings.recorder import Camera, Column, FreeCamera, RecorderSettings
+from lucky_recorder.settings.camera import Camera, FreeCamera
+from lucky_recorder.settings.column import Column
+from lucky_recorder.settings.recorder import RecorderSettings
 
 
 class Verdict:
@@ -103,11 +105,11 @@ def _with_names(settings: RecorderSettings) -> RecorderSettings:
     def named(value: Any) -> Any:
         return f"{value.__module__}:{value.__qualname__}" if callable(value) else value
 
-    return dataclasses.replace(
+    return attrs.evolve(
         settings,
         success=named(settings.success),
         episode_trigger=named(settings.episode_trigger),
-        columns=tuple(dataclasses.replace(c, source=named(c.source)) for c in settings.columns),
+        columns=tuple(attrs.evolve(c, source=named(c.source)) for c in settings.columns),
     )
 
 

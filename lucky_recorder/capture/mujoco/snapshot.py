@@ -13,7 +13,7 @@ from lucky_recorder.capture.draw.masks import Labels
 from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.errors import SettingsError, StreamError, WorkerStalledError
-from lucky_recorder.settings.bindings import Camera, FreeCamera
+from lucky_recorder.settings.camera import Camera, FreeCamera
 
 if TYPE_CHECKING:
     import mujoco
