@@ -71,7 +71,7 @@ def only_known_fields(place: str = "") -> Callable[[type[T]], type[T]]:
 
         @functools.wraps(construct)
         def init(self: T, *args: Any, **fields: Any) -> None:
-            _refuse_unknown(kind, fields, place_of(place, fields.get("name", args[0] if args else "")))
+            _refuse_unknown(kind, fields, place_of(place, fields.get("name", args[0] if args else None)))
             construct(self, *args, **fields)
 
         kind.__init__ = init  # type: ignore[method-assign, assignment]
