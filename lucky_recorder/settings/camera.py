@@ -111,7 +111,7 @@ def _masks(value: Iterable[str] | None, *, field: str = "masks") -> tuple[str, .
 @only_known_fields(_PLACE)
 @attrs.frozen(field_transformer=told(_PLACE))
 class Camera:
-    """One camera binding.
+    """One camera binding: a field for each thing that can be said of it, so that it is a flat table in a file too.
 
     Attributes:
         name: The Output Name: part of folder and column names; ``[A-Za-z0-9_-]+``.

@@ -119,6 +119,8 @@ def _formats(value: Iterable[str] | None, *, field: str = "formats") -> tuple[st
 class RecorderSettings:
     """Everything that decides what is recorded and where.
 
+    It has many fields because it is flat: what stands in a file, in a mapping and in keywords is then the same.
+
     Attributes:
         output_dir: Parent of ``DataSessions/``.
         mode: ``robot_arm``, ``full_scene`` or ``custom``.
