@@ -14,7 +14,7 @@ from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings import recorder as asked
+from lucky_recorder.settings import column as asked
 from lucky_recorder.settings import validators
 
 

@@ -13,7 +13,8 @@ from lucky_recorder.capture.schedule import Clocks
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.schema import ScanStream, Stream, StreamKind
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.sensors import DEPTH_SENSORS
 from lucky_recorder.video.codecs import Codec, known

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from lucky_recorder.cli.console import printable, say, stopping
@@ -31,7 +31,8 @@ def demo(
     from rich.console import Console
 
     from lucky_recorder.cli.recording import Plan, record_plan
-    from lucky_recorder.settings.recorder import Camera, RecorderSettings
+    from lucky_recorder.settings.camera import Camera
+    from lucky_recorder.settings.recorder import RecorderSettings
 
     with stopping():
         settings = RecorderSettings(
@@ -48,12 +49,12 @@ def demo(
 
 def _every_stream(settings: RecorderSettings) -> RecorderSettings:
     """Add depth and masks to the first camera, and a lidar between the fingers."""
-    from lucky_recorder.settings.recorder import Lidar
+    from lucky_recorder.settings.lidar import Lidar
 
     front, *others = settings.cameras
-    seeing = dataclasses.replace(front, depth_mode="rgbd", masks=("cube", "hand"))
+    seeing = attrs.evolve(front, depth_mode="rgbd", masks=("cube", "hand"))
     lidar = Lidar("grasp", rate=Fraction(10), pattern="solid_state", max_range_m=5.0)
-    return dataclasses.replace(settings, cameras=(seeing, *others), record_masks=True, lidars=(lidar,))
+    return attrs.evolve(settings, cameras=(seeing, *others), record_masks=True, lidars=(lidar,))
 
 
 def tree(folder: Path) -> Tree:

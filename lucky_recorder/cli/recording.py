@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-# ruff: noqa: RUF009 - what `checked` returns declares a field, it is no default shared by all objects.
-import dataclasses
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import typer
 
 from lucky_recorder.cli.check import check
 from lucky_recorder.cli.console import say
 from lucky_recorder.errors import GLError, SettingsError
 from lucky_recorder.settings import validators as v
+from lucky_recorder.settings.declare import instance, told
 from lucky_recorder.settings.recorder import RecorderSettings
-from lucky_recorder.settings.validators import checked
 
 if TYPE_CHECKING:
     from lucky_recorder.rollouts.collect import Summary
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-@dataclass(frozen=True)
+def _settings(value: RecorderSettings | Mapping[str, Any], *, field: str = "settings") -> RecorderSettings:
+    return instance(value, RecorderSettings, field=field)
+
+
+@attrs.frozen(field_transformer=told())
 class Plan:
     """What is to be recorded.
 
@@ -36,14 +39,11 @@ class Plan:
         fail: Probability that the expert is to fail.
     """
 
-    env: str = checked(v.text)
-    settings: RecorderSettings = checked(v.instance(RecorderSettings))
-    episodes: int = checked(v.whole(1))
-    policy: str | None = checked(v.optional(v.text), default=None)
-    fail: float = checked(v.number, default=0.0)
-
-    def __post_init__(self) -> None:
-        v.validate(self)
+    env: str = attrs.field(converter=v.text)
+    settings: RecorderSettings = attrs.field(converter=_settings)
+    episodes: int = attrs.field(converter=v.count)
+    policy: str | None = attrs.field(default=None, converter=v.optional_text)
+    fail: float = attrs.field(default=0.0, converter=v.number)
 
 
 def record_plan(plan: Plan) -> Path:
@@ -62,8 +62,8 @@ def record_plan(plan: Plan) -> Path:
         if not plan.settings.record_data:
             raise
         say(f"no pictures will be recorded: {error}", error=True)
-        blind = dataclasses.replace(plan.settings, record_cameras=False)
-        path, summary = _record(dataclasses.replace(plan, settings=blind))
+        blind = attrs.evolve(plan.settings, record_cameras=False)
+        path, summary = _record(attrs.evolve(plan, settings=blind))
     check(path)
     say(_told(path, summary))
     return path

@@ -15,6 +15,7 @@ ACTION, STATE = "action", "observation.state"
 GYM_ACTION, REWARD, DONE, SUCCESS = "gym.action", "next.reward", "next.done", "next.success"
 GYM_COLUMNS = (GYM_ACTION, REWARD, DONE, SUCCESS)
 VECTORS = (ACTION, STATE)
+TASK = "task"
 
 FLAG_NAMES = ("new_policy_step", "post_reset")
 NEW_POLICY_STEP, POST_RESET = 1, 2
@@ -76,6 +77,9 @@ MODES = {
 }
 ENTITY_COLUMNS = tuple(mode.entity_column for mode in MODES.values())
 LEADING = (INDEX, *ENTITY_COLUMNS, TIMESTAMP, EPISODE_INDEX, FRAME_INDEX, TASK_INDEX, FRAME_FLAGS)
+
+# Codecs of colour video.
+VIDEO_FORMATS = ("h264", "hevc", "av1")
 
 # Limits.
 MOST_LABELS = 255

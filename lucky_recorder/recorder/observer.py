@@ -6,7 +6,7 @@ import json
 import numbers
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from lucky_recorder.capture.source import open_source
 from lucky_recorder.episode.record import Outcome
@@ -15,6 +15,7 @@ from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.recorder.recorder import Recorder, State
 from lucky_recorder.settings import validators
+from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Observer:
         model: mujoco.MjModel | None = None,
         data: mujoco.MjData | None = None,
         sinks: Sequence[Sink] = (),
-        **fields: Any,
+        **fields: Unpack[RecorderFields],
     ) -> None:
         self.settings = RecorderSettings.of(settings, **fields)
         if (model is None) != (data is None):
@@ -271,7 +272,7 @@ class Observer:
         """
         self._recorder.require("mark_event", State.IN_EPISODE)
         assert self._recorder.take is not None
-        self._recorder.take.mark_event(validators.text("kind", kind), checked_fields(fields))
+        self._recorder.take.mark_event(validators.text(kind, field="kind"), checked_fields(fields))
 
     def __enter__(self) -> Observer:
         """Open nothing; leaving the block stops an open session."""

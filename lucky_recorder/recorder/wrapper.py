@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn, SupportsFloat, TypeVar
+from typing import Any, NoReturn, SupportsFloat, TypeVar, Unpack
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -22,6 +22,7 @@ from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.success import SuccessSignal
 from lucky_recorder.recorder.take import Take, TakeState
+from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.validators import callable_name, load_callable
 
@@ -69,7 +70,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
         *,
         sinks: Sequence[Sink] = (),
-        **fields: Any,
+        **fields: Unpack[RecorderFields],
     ) -> None:
         settled = RecorderSettings.of(settings, **fields)
         own: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in sinks]} if sinks else {}

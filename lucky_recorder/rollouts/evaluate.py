@@ -68,8 +68,8 @@ def evaluate(
         LuckyRecorderError: What fails while recording.
     """
     _refuse_settings(env)
-    chosen = v.one_of(*ACTIONS)("action", action)
-    most = v.optional(v.whole(1))("execute", execute)
+    chosen = v.one_of(action, ACTIONS, field="action")
+    most = v.optional_count(execute, field="execute")
     rollouts = []
     for seed in _seeds(env, episodes, seeds):
         rollouts.append(_rollout(env, policy, seed, chosen, most))
@@ -95,12 +95,12 @@ def _refuse_settings(env: RecordSession) -> None:
 
 
 def _seeds(env: RecordSession, episodes: int | None, seeds: Iterable[int] | None) -> list[int]:
-    count = v.optional(v.whole(1))("episodes", episodes)
+    count = v.optional_count(episodes, field="episodes")
     if seeds is None:
         if count is None:
             raise SettingsError("episodes and seeds: give one of them, or both")
         return list(range(env.settings.seed, env.settings.seed + count))
-    given = list(v.several(v.whole(0, 2**63 - 1), unique=False)("seeds", seeds))
+    given = list(v.several(seeds, v.seed, field="seeds", unique=False))
     if not given or count not in (None, len(given)):
         raise SettingsError.of("seeds", given, f"give one for each of the {count or 'episodes'}")
     return given

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import lucky_recorder as lr
 from lucky_recorder.episode.sink import Sink
@@ -79,7 +79,7 @@ def test_a_schema_is_refused_only_by_a_format_that_is_written() -> None:
     settings = RecorderSettings(koyu=CUBES, formats=("session",))
     formats.refuse(settings, custom_schema())
     with pytest.raises(SettingsError, match="a bundle needs a column"):
-        formats.refuse(replace(settings, formats=None), custom_schema())
+        formats.refuse(evolve(settings, formats=None), custom_schema())
 
 
 def test_where_no_session_can_be_made_no_bundle_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from lucky_recorder.capture.draw.collections import CollectionGuard
 from lucky_recorder.capture.draw.depth import Frustum, metres
 from lucky_recorder.capture.mujoco import assets
 from lucky_recorder.capture.snapshot import SceneSnapshot
-from lucky_recorder.settings.bindings import Camera
+from lucky_recorder.settings.camera import Camera
 
 if TYPE_CHECKING:
     import mujoco

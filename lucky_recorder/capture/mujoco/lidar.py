@@ -13,7 +13,7 @@ from lucky_recorder.capture.mujoco.simulation import kinematics
 if TYPE_CHECKING:
     import mujoco
 
-    from lucky_recorder.settings.bindings import Lidar
+    from lucky_recorder.settings.lidar import Lidar
 
 NO_GEOM = -1
 _NO_BODY = -1

@@ -13,7 +13,7 @@ from lucky_recorder.capture.schedule import Capture
 from lucky_recorder.capture.snapshot import Labelling, ScanSnapshot, SceneSnapshot
 from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.errors import SettingsError, WorkerStalledError
-from lucky_recorder.settings.bindings import Camera, FreeCamera
+from lucky_recorder.settings.camera import Camera, FreeCamera
 
 if TYPE_CHECKING:
     import mujoco
