@@ -33,6 +33,11 @@ FOOTER = b"lucky_recorder.episodes"
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 
 
+# Where a column of one's own may come from: the part before the colon.
+MUJOCO_SOURCES = ("sensor", "qpos", "qvel", "ctrl", "xpos", "xquat", "site_xpos")
+SOURCES = (*MUJOCO_SOURCES, "gym", "info")
+
+
 class ModeLabel(NamedTuple):
     """What the rows and ``info.json`` call a recorder mode.
 

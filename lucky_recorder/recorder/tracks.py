@@ -147,7 +147,7 @@ class Tracks:
         return self._sense(track, picture, painter), False
 
     def _sense(self, track: Track, picture: SceneSnapshot, painter: Renderer) -> Any:
-        from lucky_recorder.capture.draw.depth import sensor_codes
+        from lucky_recorder.capture.depth import sensor_codes
 
         depth, frustum = painter.depth(picture)
         noise = sensors.noise(self._studio.seed, self._key, track.stream.key, track.frames)

@@ -12,8 +12,8 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from lucky_recorder.capture import find as resolve
+from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.find import most_parts
-from lucky_recorder.capture.mujoco.substeps import Substeps
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome
@@ -74,7 +74,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._observation: Any = None
         self._verdict: bool | None = None
         self._ticks_per_step = 1
-        self._substeps: Substeps | None = None
+        self._substeps: simulator.Substeps | None = None
         self._is_new_due = False
         self._steps = 0
         self._is_done = False
@@ -291,7 +291,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if result[2] or result[3]:
             self._freeze()
 
-    def _divided_step(self, action: Any, substeps: Substeps) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def _divided_step(
+        self, action: Any, substeps: simulator.Substeps
+    ) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Step with ticks inside the step; what only the whole step knows belongs to its last tick."""
         self._moment.clear_step()
         self._is_new_due = self._is_new()
@@ -386,7 +388,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._moment.clear()
         self._ticks_per_step = source.clocks.ticks_per_step
         if self._ticks_per_step > 1 and self._substeps is None:
-            self._substeps = Substeps(self.env, self._ticks_per_step, self._before_part)
+            self._substeps = simulator.Substeps(self.env, self._ticks_per_step, self._before_part)
 
     def _stated_rate(self) -> Fraction | None:
         """Return the control rate that the environment states."""

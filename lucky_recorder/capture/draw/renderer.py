@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.capture.depth import Frustum, metres
 from lucky_recorder.capture.draw import context as gl
 from lucky_recorder.capture.draw.collections import CollectionGuard
-from lucky_recorder.capture.draw.depth import Frustum, metres
 from lucky_recorder.capture.mujoco import assets
 from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.settings.bindings import Camera
-
-if TYPE_CHECKING:
-    import mujoco
 
 Pixels = NDArray[np.uint8]
 
@@ -79,8 +77,6 @@ class Renderer:
         self._make_contexts()
 
     def _make_contexts(self) -> None:
-        import mujoco
-
         self._free_contexts()
         self._color = self._context(self._quality)
         self._color.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
@@ -88,8 +84,6 @@ class Renderer:
 
     def _context(self, quality: str) -> mujoco.MjrContext:
         """Make a rendering context, large enough for every camera whatever the model's offscreen buffer says."""
-        import mujoco
-
         model: mujoco.MjModel = copy.copy(self._model)
         model.vis.global_.offwidth, model.vis.global_.offheight = self._width, self._height
         if quality != "model":
@@ -100,8 +94,6 @@ class Renderer:
 
     def update(self, change: assets.AssetChange) -> None:
         """Bring what the contexts hold to what the user's model says now."""
-        import mujoco
-
         assert self._model is not None
         assets.apply(self._model, change)
         if change.is_deep:
@@ -125,8 +117,6 @@ class Renderer:
         """
         if snapshot.pixels is not None:
             return snapshot.pixels, False
-        import mujoco
-
         size, viewport = self._size(snapshot)
         pixels = self._pixels[size]
         mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._color)
@@ -156,8 +146,6 @@ class Renderer:
         """
         if self._seen is not None and self._seen[0] is snapshot:
             return self._seen[1]
-        import mujoco
-
         if self._surface is None:
             self._surface = self._context("fastest")
             self._surface.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
@@ -190,8 +178,6 @@ class Renderer:
         return snapshot.labels.ids(self.surfaces(snapshot).segments, snapshot.scene), True
 
     def _size(self, snapshot: SceneSnapshot) -> tuple[tuple[int, int], mujoco.MjrRect]:
-        import mujoco
-
         camera = self._cameras[snapshot.camera]
         return (camera.height, camera.width), mujoco.MjrRect(0, 0, camera.width, camera.height)
 
@@ -213,7 +199,5 @@ class Renderer:
 
 def _has_plain_textures(model: mujoco.MjModel) -> bool:
     """Tell whether a model has neither a skybox nor a texture with an alpha channel."""
-    import mujoco
-
     skybox = int(mujoco.mjtTexture.mjTEXTURE_SKYBOX)
     return not any(int(t) == skybox for t in model.tex_type) and all(int(n) <= 3 for n in model.tex_nchannel)

@@ -6,13 +6,9 @@ leaves them behind, and rays then miss what has grown or moved.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import mujoco
 
 Floats = NDArray[np.float64]
 
@@ -31,8 +27,6 @@ def refresh(model: mujoco.MjModel) -> None:
 
 
 def _refresh_geoms(model: mujoco.MjModel) -> None:
-    import mujoco
-
     kind = mujoco.mjtGeom
     for geom in range(model.ngeom):
         x, y, z = model.geom_size[geom]
@@ -74,8 +68,6 @@ def _union(one: Floats, other: Floats) -> Floats:
 
 
 def _rotation(quaternion: Floats) -> Floats:
-    import mujoco
-
     matrix = np.empty(9)
     mujoco.mju_quat2Mat(matrix, quaternion)
     return matrix.reshape(3, 3)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import queue
-from typing import TYPE_CHECKING
 
+import mujoco
 import numpy as np
 
-from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.camera import view_of
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.schedule import Capture
 from lucky_recorder.capture.snapshot import Labelling, ScanSnapshot, SceneSnapshot
 from lucky_recorder.episode.keys import MOST_SCENES
-from lucky_recorder.errors import SettingsError, WorkerStalledError
-from lucky_recorder.settings.bindings import Camera, FreeCamera
-
-if TYPE_CHECKING:
-    import mujoco
+from lucky_recorder.errors import WorkerStalledError
+from lucky_recorder.settings.bindings import Camera
 
 _SPARE_GEOMS = 1000
 
@@ -39,8 +36,6 @@ class ScenePool:
         Raises:
             WorkerStalledError: If none came back within the worker's time.
         """
-        import mujoco
-
         try:
             return self._free.get_nowait()
         except queue.Empty:
@@ -58,8 +53,6 @@ class ScenePool:
 
     def larger(self, full: mujoco.MjvScene) -> mujoco.MjvScene:
         """Return a scene with room for twice the geoms of a full one; it takes that one's place."""
-        import mujoco
-
         self._geoms = max(self._geoms, 2 * full.maxgeom)
         return mujoco.MjvScene(self._model, self._geoms)
 
@@ -72,8 +65,6 @@ def capture_camera(
     Raises:
         SettingsError: If the model has no such camera.
     """
-    import mujoco
-
     view = view_of(simulation.model, camera)
     option = mujoco.MjvOption()
     everything = int(mujoco.mjtCatBit.mjCAT_ALL)
@@ -96,48 +87,8 @@ def capture_camera(
     return capture
 
 
-def view_of(model: mujoco.MjModel, camera: Camera) -> mujoco.MjvCamera:
-    """Return a camera of the model, or a free one, as MuJoCo's own views have it.
-
-    Raises:
-        SettingsError: If the model has no such camera.
-    """
-    import mujoco
-
-    view = mujoco.MjvCamera()
-    if isinstance(camera.source, FreeCamera):
-        return _free_view(model, camera.source, view)
-    view.type = int(mujoco.mjtCamera.mjCAMERA_FIXED)
-    view.fixedcamid = _camera_id(model, camera)
-    return view
-
-
-def _free_view(model: mujoco.MjModel, free: FreeCamera, view: mujoco.MjvCamera) -> mujoco.MjvCamera:
-    import mujoco
-
-    mujoco.mjv_defaultFreeCamera(model, view)
-    if free.lookat is not None:
-        view.lookat[:] = free.lookat
-    if free.distance is not None:
-        view.distance = free.distance
-    view.azimuth, view.elevation = free.azimuth, free.elevation
-    return view
-
-
-def _camera_id(model: mujoco.MjModel, camera: Camera) -> int:
-    source = camera.name if camera.source is None else camera.source
-    field = f"camera {camera.name!r}: source"
-    if isinstance(source, int):
-        if source >= model.ncam:
-            raise SettingsError.of(field, source, f"the model has {model.ncam} cameras, ids from 0")
-        return source
-    return names.id_of(model, "camera", str(source), field)
-
-
 def capture_state(simulation: Simulation, index: int) -> Capture:
     """Return the capture of a lidar: it takes the state along, to be scanned elsewhere."""
-    import mujoco
-
     everything = int(mujoco.mjtState.mjSTATE_INTEGRATION)
     model, data = simulation.model, simulation.data
     size = int(mujoco.mj_stateSize(model, everything))
