@@ -35,7 +35,7 @@ class Studio:
     Attributes:
         schema: The recording's streams.
         cameras: The recorded cameras, as pictures count them.
-        painter: Draws pictures; None without cameras.
+        painter: Draws pictures; None where nothing is drawn here.
         casters: Scan for the lidars, as pings count them.
         preset: The encoders' preset.
         seed: The recording's seed, for noise.
@@ -139,7 +139,10 @@ class Tracks:
     def _draw(self, track: Track, picture: SceneSnapshot) -> tuple[Any, bool]:
         """Return the pixels of one of a camera's streams, and whether the bottom row is first."""
         painter = self._studio.painter
-        assert painter is not None
+        if painter is None:
+            # Without a renderer there are only pictures that the environment has drawn itself.
+            assert picture.pixels is not None
+            return picture.pixels, False
         if track.stream.kind == "color":
             return painter.color(picture)
         if track.stream.kind == "mask":
@@ -224,10 +227,10 @@ def develop(studio: Studio, sights: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def _developed(studio: Studio, picture: SceneSnapshot) -> SceneSnapshot:
-    painter = studio.painter
-    assert painter is not None
     if picture.pixels is not None or _color_key(studio, picture) is None:
         return picture
+    painter = studio.painter
+    assert painter is not None
     pixels, bottom_up = painter.color(picture)
     return picture._replace(pixels=(pixels[::-1] if bottom_up else pixels).copy())
 

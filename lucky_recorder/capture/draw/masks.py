@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import names
+from lucky_recorder.episode.keys import MOST_LABELS
 from lucky_recorder.errors import SettingsError
-
-MOST_LABELS = 255
 
 
 class Labels:

@@ -42,10 +42,15 @@ def _refresh_geoms(model: mujoco.MjModel) -> None:
 
 
 def _refresh_body(model: mujoco.MjModel, body: int) -> None:
-    """Compute the tree of boxes of a body's geoms, in the frame of its inertia; parents stand before their children."""
+    """Compute the tree of boxes of a body's geoms anew, in the frame of its inertia.
+
+    The tree keeps its shape: which geoms share a box was decided when the model was compiled. Where they have moved
+    apart, that costs time, but every box still holds what is in it.
+    """
     first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
     boxes, children = model.bvh_aabb[first : first + count], model.bvh_child[first : first + count]
     geoms = model.bvh_nodeid[first : first + count]
+    # Parents stand before their children: from behind, a node's children are always done.
     for node in reversed(range(count)):
         if geoms[node] >= 0:
             boxes[node] = _box(model, body, int(geoms[node]))

@@ -52,7 +52,11 @@ class Simulation:
         return state.tobytes()
 
     def sync(self, level: Sync) -> None:
-        """Bring the private data to the user's present state."""
+        """Bring the private data to the user's present state.
+
+        Computed in the user's own data, what follows from the state would be other than the environment left it, and so
+        would be what it reads of it: the run with the recorder would not be the run without it.
+        """
         self._copy(self.model, self.data, self.private)
         if level is Sync.FORWARD:
             mujoco.mj_forward(self.model, self.private)
@@ -62,7 +66,8 @@ class Simulation:
 
 
 def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], None]:
-
+    # All that the next step depends on, its warm start too: what is computed from it is the same to the bit as it would
+    # be in the user's own data.
     everything = int(mujoco.mjtState.mjSTATE_INTEGRATION)
     if hasattr(mujoco, "mj_copyState"):
         copy = mujoco.mj_copyState

@@ -1,4 +1,4 @@
-"""Snapshots: what the cameras see at one tick, taken in the caller's thread and drawn elsewhere."""
+"""Captures: what takes the snapshots of a model's cameras and lidars, in the caller's thread; others draw and scan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class ScenePool:
         self._model = model
         self._timeout = timeout_s
         self._free: queue.SimpleQueue[mujoco.MjvScene] = queue.SimpleQueue()
-        self._unborn = max(MOST_SCENES, cameras)
+        # One tick takes as many as there are cameras, and none comes back before it is over.
+        self._unmade = max(MOST_SCENES, cameras)
         things = model.ngeom + model.nsite + model.nbody + model.njnt + model.nwrap + model.nflex + model.nskin
         # A slack tendon hangs in as many pieces as a cylinder has sides.
         self._geoms = things + model.vis.quality.numslices * model.ntendon + _SPARE_GEOMS
@@ -39,8 +40,8 @@ class ScenePool:
         try:
             return self._free.get_nowait()
         except queue.Empty:
-            if self._unborn:
-                self._unborn -= 1
+            if self._unmade:
+                self._unmade -= 1
                 return mujoco.MjvScene(self._model, self._geoms)
         try:
             return self._free.get(timeout=self._timeout)
@@ -72,13 +73,15 @@ def capture_camera(
     aim, update = mujoco.mjv_updateCamera, mujoco.mjv_updateScene
 
     def fill(scene: mujoco.MjvScene) -> None:
-        # Infinite planes are laid out around the camera a scene already has: without this it would be the last user's.
+        # An infinite plane is laid out as a large one around the camera that the scene has when it is updated. A scene
+        # from the pool has that of whoever used it last, and the picture would depend on what was drawn before.
         aim(model, data, view, scene)
         update(model, data, option, None, view, everything, scene)
 
     def capture() -> SceneSnapshot:
         scene = pool.take()
         fill(scene)
+        # A full scene may lack some geoms, and does not say so: contacts and other decoration come as they please.
         while scene.ngeom >= scene.maxgeom:
             scene = pool.larger(scene)
             fill(scene)
