@@ -11,11 +11,10 @@ from lucky_recorder.lazy import lazy
 
 if TYPE_CHECKING:
     from lucky_recorder.capture import mujoco as simulator
-    from lucky_recorder.capture.draw import depth, masks, renderer
+    from lucky_recorder.capture.draw import masks, renderer
 else:
     simulator = lazy("lucky_recorder.capture.mujoco")
     renderer = lazy("lucky_recorder.capture.draw.renderer")
-    depth = lazy("lucky_recorder.capture.draw.depth")
     masks = lazy("lucky_recorder.capture.draw.masks")
 
-__all__ = ["depth", "masks", "renderer", "simulator"]
+__all__ = ["masks", "renderer", "simulator"]

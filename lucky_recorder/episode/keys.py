@@ -58,6 +58,11 @@ def video_column(key: str, part: str) -> str:
     return f"{VIDEOS}{key}/{part}"
 
 
+# Where a column of one's own may come from: the part before the colon.
+MUJOCO_SOURCES = ("sensor", "qpos", "qvel", "ctrl", "xpos", "xquat", "site_xpos")
+SOURCES = (*MUJOCO_SOURCES, "gym", "info")
+
+
 class ModeLabel(NamedTuple):
     """What the rows and ``info.json`` call a recorder mode.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lucky_recorder.capture.door import depth as sensing
+from lucky_recorder.capture.depth import sensor_codes
 from lucky_recorder.capture.snapshot import ScanSnapshot, SceneSnapshot, Snapshot
 from lucky_recorder.episode.keys import DEPTH_SUFFIX, IMAGES, LIDAR_PREFIX
 from lucky_recorder.episode.record import FinishedScans, FinishedVideo, VideoFile
@@ -117,7 +117,10 @@ class Tracks:
     def _draw(self, track: Track, picture: SceneSnapshot) -> tuple[Any, bool]:
         """Return the pixels of one of a camera's streams, and whether the bottom row is first."""
         renderer = self._devices.renderer
-        assert renderer is not None
+        if renderer is None:
+            # Then there are only pictures that the environment has drawn itself.
+            assert picture.pixels is not None
+            return picture.pixels, False
         if track.stream.kind == "color":
             return renderer.color(picture)
         if track.stream.kind == "mask":
@@ -129,7 +132,7 @@ class Tracks:
         assert self._devices.renderer is not None
         metres, frustum = self._devices.renderer.depth(picture)
         view = sensors.View(metres, frustum.focal, self._noise(track.stream.key, track.frames))
-        return sensing.sensor_codes(self._devices.cameras[picture.camera], view)
+        return sensor_codes(self._devices.cameras[picture.camera], view)
 
     def _noise(self, stream: str, frame: int) -> np.random.Generator:
         """Return the randomness of one frame or scan: in another run with the same seeds it is the same."""

@@ -13,6 +13,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lucky_recorder.errors import GLError
+from lucky_recorder.lazy import lazy
+
+# PyOpenGL binds to a platform when it is imported, and MuJoCo's own contexts import it: not before one has been chosen.
+EGL, GL, osmesa = lazy("OpenGL.EGL"), lazy("OpenGL.GL"), lazy("OpenGL.osmesa")
+mujoco_egl, mujoco_osmesa = lazy("mujoco.egl"), lazy("mujoco.osmesa")
 
 PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
 _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
@@ -46,13 +51,8 @@ class Context(NamedTuple):
     def release(self) -> None:
         """Leave this thread without a current context."""
         if self.backend == "egl":
-            from mujoco import egl
-            from OpenGL import EGL
-
-            EGL.eglMakeCurrent(egl.EGL_DISPLAY, EGL.EGL_NO_SURFACE, EGL.EGL_NO_SURFACE, EGL.EGL_NO_CONTEXT)
+            EGL.eglMakeCurrent(mujoco_egl.EGL_DISPLAY, EGL.EGL_NO_SURFACE, EGL.EGL_NO_SURFACE, EGL.EGL_NO_CONTEXT)
         else:
-            from OpenGL import GL, osmesa
-
             osmesa.OSMesaMakeCurrent(None, None, GL.GL_FLOAT, 0, 0)
 
 
@@ -129,13 +129,13 @@ def make_context_of(backend: str) -> Context:
     if backend == "egl":
         if not _has_egl():
             raise GLError("libEGL or libOpenGL is not installed, or finds no device to draw on")
-        from mujoco.egl import GLContext
+        make = mujoco_egl.GLContext
     else:
         if not _has_osmesa():
             raise GLError("libOSMesa is not installed")
-        from mujoco.osmesa import GLContext
+        make = mujoco_osmesa.GLContext
     with _blaming(_bound_platform(), backend):
-        context = GLContext(64, 64)
+        context = make(64, 64)
         context.make_current()
     return Context(context, backend, renderer_name())
 
@@ -160,7 +160,5 @@ def _blaming(bound: str, backend: str) -> Iterator[None]:
 
 def renderer_name() -> str:
     """Return what draws in the current context, in the driver's words."""
-    from OpenGL import GL
-
     name = GL.glGetString(GL.GL_RENDERER)
     return name.decode() if name else "unknown"
