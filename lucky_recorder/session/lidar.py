@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
@@ -21,9 +21,9 @@ from lucky_recorder.storage.write import Staged, stage, stage_json
 SCHEMA = pa.schema(
     [
         ("scan_index", pa.int64()),
-        ("timestamp", pa.float64()),
-        ("episode_index", pa.int64()),
-        ("frame_index", pa.int64()),
+        (keys.TIMESTAMP, pa.float64()),
+        (keys.EPISODE_INDEX, pa.int64()),
+        (keys.FRAME_INDEX, pa.int64()),
         ("sensor_position", pa.list_(pa.float64())),
         ("sensor_orientation", pa.list_(pa.float64())),
         ("range", pa.list_(pa.float32())),
@@ -68,7 +68,7 @@ def stage_scans(
         stage(
             path(".parquet"),
             lambda p: pq.write_table(
-                built, p, compression="zstd", use_dictionary=["episode_index", "geom_id.list.element"]
+                built, p, compression="zstd", use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"]
             ),
             lambda p: rows.verify(p, built.num_rows),
         ),
