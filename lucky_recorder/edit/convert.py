@@ -27,8 +27,9 @@ from lucky_recorder.koyu.bundle import link
 from lucky_recorder.koyu.index import IMAGES, Feature
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
+from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.layout import Chunking
-from lucky_recorder.session.reader import Episode, Session
+from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
@@ -111,12 +112,14 @@ def _schema_of(session: Session) -> Schema:
         raise FormatError(f"{session.path}: has no episode to convert")
     rows = next(iter(session)).rows()
     entity = next((n for n in keys.ENTITY_COLUMNS if n in rows.column_names), "entity_id")
+    bare = Schema(entity, keys.MODES["custom"].label, session.robots, session.hz, (), _streams_of(session))
+    leading = {f.name for f in bare.leading}
     columns = tuple(
         _field_of(name, session.features.get(name, {}), rows.schema.field(name).type)
         for name in rows.column_names
-        if name not in keys.LEADING
+        if name not in leading
     )
-    return Schema(entity, "custom", session.robots, session.hz, columns, _streams_of(session))
+    return dataclasses.replace(bare, columns=columns)
 
 
 def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field:

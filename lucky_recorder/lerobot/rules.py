@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lucky_recorder.errors import FormatError, VideoError
-from lucky_recorder.session.checks.declared import Column, Stream, rate
+from lucky_recorder.errors import FormatError, VideoError, shown
+from lucky_recorder.session.checks.declared import DeclaredColumn, DeclaredStream, rate
 from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Evidence, Listed, video_file
-from lucky_recorder.session.checks.info import brief
 from lucky_recorder.session.checks.stats import check_streams
 from lucky_recorder.session.checks.tasks import check_tasks
 from lucky_recorder.session.checks.vectors import type_fault, values
+from lucky_recorder.session.folder import refuse_other_folders
 from lucky_recorder.session.layout import Place
-from lucky_recorder.session.reader import refuse_other_folders
 from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.probe import VideoInfo, probe
 
@@ -58,7 +57,7 @@ class Sight(NamedTuple):
     """What one video of an episode turns out to be; None where it cannot be read, and why."""
 
     episode: Listed
-    stream: Stream
+    stream: DeclaredStream
     file: str
     video: VideoInfo | None
     fault: str
@@ -75,7 +74,7 @@ class Opened:
         self.streams = [s for s in self.declared.streams.values() if is_taken(s)]
         self.sights = [self._look(e, s) for e in self.evidence.episodes for s in self.streams]
 
-    def _look(self, episode: Listed, stream: Stream) -> Sight:
+    def _look(self, episode: Listed, stream: DeclaredStream) -> Sight:
         numbers = [episode.values.get(f"videos/{stream.key}/{part}_index") for part in ("chunk", "file")]
         if not all(type(n) is int for n in numbers):
             why = f"episode {episode.number} has no video of {stream.key}"
@@ -87,7 +86,7 @@ class Opened:
             return Sight(episode, stream, file, None, reason(error, self.evidence.folder.path / file))
 
 
-def is_taken(stream: Stream) -> bool:
+def is_taken(stream: DeclaredStream) -> bool:
     """Tell whether LeRobot can take a stream for pictures at all."""
     return stream.is_quantised if stream.is_depth else stream.codec in _CODECS
 
@@ -118,16 +117,16 @@ def check_version(session: Opened) -> Iterator[Broken]:
     version = session.info.get("codebase_version")
     numbered = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if not numbered or int(numbered[1]) < 3:
-        yield Broken(1, INFO, f"codebase_version is {brief(version)}", f"write 'v3.0' {_COPY}")
+        yield Broken(1, INFO, f"codebase_version is {shown(version)}", f"write 'v3.0' {_COPY}")
 
 
 def check_rates(session: Opened) -> Iterator[Broken]:
     """Rule 2: ``fps`` is the data rate, an int when whole, and every video runs at the rate its feature declares."""
     fps, hz = session.info.get("fps"), session.info.get("hz")
     if session.fps is None or type(fps) is not (int if session.fps.denominator == 1 else float):
-        yield Broken(2, INFO, f"fps is {brief(fps)}", f"write the data rate {_COPY}, an int when whole")
+        yield Broken(2, INFO, f"fps is {shown(fps)}", f"write the data rate {_COPY}, an int when whole")
     elif rate(hz) not in (None, session.fps):
-        yield Broken(2, INFO, f"fps is {fps}, rows are {brief(hz)} Hz", f"write fps = {hz} {_COPY}")
+        yield Broken(2, INFO, f"fps is {fps}, rows are {shown(hz)} Hz", f"write fps = {hz} {_COPY}")
     for sight in session.sights:
         if sight.video and sight.video.fps != sight.stream.rate:
             message = f"runs at {sight.video.fps} frames per second, its feature says {sight.stream.rate}"
@@ -149,7 +148,7 @@ def check_ticks(session: Opened) -> Iterator[Broken]:
         yield Broken(3, file, message, "record it again: rows and frames do not belong together")
 
 
-def _off_rate(session: Opened, stream: Stream) -> Iterator[Broken]:
+def _off_rate(session: Opened, stream: DeclaredStream) -> Iterator[Broken]:
     if session.fps and (stream.rate / session.fps).denominator != 1:
         message = f"{stream.key} runs at {stream.rate} Hz and rows at {session.fps} Hz: rows have no frame of their own"
         remedy = f"leave the camera's frame_rate at the data rate, or leave its feature out of info.json {_COPY}"
@@ -251,7 +250,7 @@ def _other_columns(expected: set[str], table: pa.Table) -> Iterator[str]:
         yield f"has a column {name}, info.json has no feature of that name"
 
 
-def _wrong_columns(columns: Sequence[Column], table: pa.Table) -> Iterator[str]:
+def _wrong_columns(columns: Sequence[DeclaredColumn], table: pa.Table) -> Iterator[str]:
     for column in columns:
         if table.column_names.count(column.name) != 1 or (column.shape == (1,) and _is_list(table, column.name)):
             continue
@@ -262,7 +261,7 @@ def _wrong_columns(columns: Sequence[Column], table: pa.Table) -> Iterator[str]:
             yield f"{column.name}: {wrong}"
 
 
-def _type_fault(kind: pa.DataType, column: Column) -> str | None:
+def _type_fault(kind: pa.DataType, column: DeclaredColumn) -> str | None:
     if column.shape != (1,):
         return type_fault(kind, column)
     plain = pa.bool_() if column.dtype == "bool" else pa.type_for_alias(column.dtype)
@@ -341,7 +340,7 @@ def check_picture_names(session: Opened) -> Iterator[Broken]:
         names = (session.declared.features or {})[stream.key].get("names")
         if names != _PICTURE_NAMES:
             yield Broken(
-                10, INFO, f"{stream.key}: names is {brief(names)}", f"write {json.dumps(_PICTURE_NAMES)} {_COPY}"
+                10, INFO, f"{stream.key}: names is {shown(names)}", f"write {json.dumps(_PICTURE_NAMES)} {_COPY}"
             )
 
 
@@ -368,7 +367,7 @@ def check_totals(session: Opened) -> Iterator[Broken]:
     for field, count in there.items():
         said = session.info.get(field)
         if type(said) is not int or said > count:
-            message = f"{field} is {brief(said)}, meta/episodes lists {count}"
+            message = f"{field} is {shown(said)}, meta/episodes lists {count}"
             yield Broken(12, INFO, message, f"write {count} {_COPY}")
     if not episodes:
         yield Broken(12, INFO, "no episode is listed", "record one: LeRobot opens no empty dataset")

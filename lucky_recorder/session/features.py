@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.schema import Field, Schema, Stream
 
 _EPISODE_COLUMNS = (
-    ("episode_index", pa.int64()),
+    (keys.EPISODE_INDEX, pa.int64()),
     ("chunk_index", pa.int64()),
     ("file_index", pa.int64()),
     ("data/chunk_index", pa.int64()),
@@ -44,14 +44,9 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, arrow_type(f)) for f in schema.fields])
 
 
-def video_column(stream: Stream, suffix: str) -> str:
-    """Return the name of one of a stream's columns in ``meta/episodes``."""
-    return f"videos/{stream.key}/{suffix}"
-
-
 def episodes_schema(schema: Schema) -> pa.Schema:
     """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null."""
-    videos = [(video_column(s, suffix), kind) for s in schema.described for suffix, kind in _VIDEO_COLUMNS]
+    videos = [(keys.video_column(s.key, part), kind) for s in schema.described for part, kind in _VIDEO_COLUMNS]
     return pa.schema([*_EPISODE_COLUMNS, *videos])
 
 

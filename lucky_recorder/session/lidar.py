@@ -11,31 +11,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
-from lucky_recorder.session.layout import Chunking
+from lucky_recorder.session.layout import Chunking, scan_file
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
 SCHEMA = pa.schema(
     [
         ("scan_index", pa.int64()),
-        ("timestamp", pa.float64()),
-        ("episode_index", pa.int64()),
-        ("frame_index", pa.int64()),
+        (keys.TIMESTAMP, pa.float64()),
+        (keys.EPISODE_INDEX, pa.int64()),
+        (keys.FRAME_INDEX, pa.int64()),
         ("sensor_position", pa.list_(pa.float64())),
         ("sensor_orientation", pa.list_(pa.float64())),
         ("range", pa.list_(pa.float32())),
         ("geom_id", pa.list_(pa.int32())),
     ]
 )
-
-
-def scan_path(root: Path, name: str, episode: int, chunking: Chunking, suffix: str = ".parquet") -> Path:
-    """Return a lidar file's path: in the chunk of the episode's video, numbered by the episode itself."""
-    chunk = chunking.video(episode).chunk_index
-    return root / f"data/chunk-{chunk:03d}/lidar-{name}-{episode:03d}{suffix}"
 
 
 def table(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) -> pa.Table:
@@ -65,18 +59,22 @@ def stage_scans(
 ) -> list[Staged]:
     """Write one lidar's files of an episode under temporary names; the Parquet comes last."""
     built = table(stream, scans, episode, hz)
+
+    def path(suffix: str) -> Path:
+        return root / scan_file(stream.name, episode, chunking.files_per_chunk, suffix)
+
     staged = [
-        stage_json(scan_path(root, stream.name, episode, chunking, ".json"), stream.description),
+        stage_json(path(".json"), stream.description),
         stage(
-            scan_path(root, stream.name, episode, chunking),
+            path(".parquet"),
             lambda p: pq.write_table(
-                built, p, compression="zstd", use_dictionary=["episode_index", "geom_id.list.element"]
+                built, p, compression="zstd", use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"]
             ),
             lambda p: rows.verify(p, built.num_rows),
         ),
     ]
     if scans.proxy is not None:
-        staged.insert(0, Staged(scan_path(root, stream.name, episode, chunking, ".mp4"), scans.proxy.path))
+        staged.insert(0, Staged(path(".mp4"), scans.proxy.path))
     return staged
 
 

@@ -91,15 +91,15 @@ def write_tasks(path: Path, tasks: Sequence[str]) -> None:
         "index_columns": [index],
         "column_indexes": [],
         "columns": [
-            _pandas_column("task_index", "task_index", "int64", "int64"),
+            _pandas_column(keys.TASK_INDEX, keys.TASK_INDEX, "int64", "int64"),
             _pandas_column(index, index, "unicode", "object"),
         ],
         "creator": {"library": "pyarrow", "version": pa.__version__},
         "pandas_version": "2.0.0",
     }
-    columns = [("task_index", pa.int64()), (index, pa.string())]
+    columns = [(keys.TASK_INDEX, pa.int64()), (index, pa.string())]
     schema = pa.schema(columns, metadata={b"pandas": json.dumps(note).encode()})
-    table = pa.table({"task_index": list(range(len(described))), index: described}, schema=schema)
+    table = pa.table({keys.TASK_INDEX: list(range(len(described))), index: described}, schema=schema)
     _write_parquet(path, table)
 
 

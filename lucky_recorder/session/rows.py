@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lucky_recorder.episode import keys
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session.features import arrow_schema
-
-FOOTER_KEY = b"lucky_recorder.episodes"
 
 
 def warm_up() -> None:
@@ -36,8 +35,8 @@ def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int)
         first_index: The session-wide ``index`` of its first row.
     """
     numbering = {
-        "index": np.arange(first_index, first_index + record.rows, dtype=np.int64),
-        "episode_index": np.full(record.rows, episode, np.int64),
+        keys.INDEX: np.arange(first_index, first_index + record.rows, dtype=np.int64),
+        keys.EPISODE_INDEX: np.full(record.rows, episode, np.int64),
     }
     columns = {**record.columns, **numbering}
     arrays = [_array(f, columns[f.name], record.rows, record.missing.get(f.name)) for f in schema.fields]
@@ -62,7 +61,7 @@ def _array(field: Field, values: NDArray[Any], rows: int, missing: NDArray[np.bo
 def write(path: Path, tables: Sequence[pa.Table], episodes: Sequence[Mapping[str, Any]]) -> None:
     """Write a data file: a row group per episode, ``episodes`` (their rows of ``meta/episodes``) in the footer."""
     footer = json.dumps(list(episodes), ensure_ascii=False, allow_nan=False).encode()
-    schema = tables[0].schema.with_metadata({FOOTER_KEY: footer})
+    schema = tables[0].schema.with_metadata({keys.FOOTER: footer})
     floats = [f.name for f in schema if not pa.types.is_integer(f.type)]
     counted = [f.name for f in schema if f.name not in floats]
     options = {"compression": "zstd", "use_dictionary": counted, "write_page_checksum": True}
@@ -88,5 +87,5 @@ def verify(path: Path, rows: int) -> None:
 def footer(path: Path) -> list[dict[str, Any]]:
     """Return the rows of ``meta/episodes`` that a data file carries."""
     metadata = pq.read_schema(path).metadata or {}
-    episodes: list[dict[str, Any]] = json.loads(metadata.get(FOOTER_KEY, b"[]"))
+    episodes: list[dict[str, Any]] = json.loads(metadata.get(keys.FOOTER, b"[]"))
     return episodes

@@ -17,7 +17,6 @@ from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout, lidar, rows
-from lucky_recorder.session.features import video_column
 from lucky_recorder.session.metadata import MetadataWriter, Totals
 from lucky_recorder.storage.write import Staged, stage, stage_json, storage_errors
 
@@ -62,8 +61,8 @@ class SessionSink:
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written: beside its final place, so that a rename will do."""
-        folder = self.root / "data" if key.startswith("lidar-") else self.root / "videos" / key
-        return folder / f"{key}-attempt-{take:06d}{suffix}.tmp"
+        folder = keys.DATA if key.startswith(keys.LIDAR_PREFIX) else f"{keys.VIDEOS}{key}"
+        return self.root / folder / f"{key}-attempt-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's rows under a temporary name; its videos are there already.
@@ -97,7 +96,7 @@ class SessionSink:
         return [stage_json(self._video_path(stream.key, episode).with_suffix(".json"), stream.info["labels"])]
 
     def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any]) -> Staged:
-        episode = row["episode_index"]
+        episode = row[keys.EPISODE_INDEX]
         table = rows.table(self._schema, record, episode, row["dataset_from_index"])
         path = layout.data_path(self.root, self._chunking.data(episode))
         if self._chunking.episodes_per_file > 1:
@@ -112,7 +111,7 @@ class SessionSink:
         data = self._chunking.data(episode)
         descriptions = self._tasks or (keys.DEFAULT_TASK,)
         row: dict[str, Any] = {
-            "episode_index": episode,
+            keys.EPISODE_INDEX: episode,
             "chunk_index": data.chunk_index,
             "file_index": data.file_index,
             "data/chunk_index": data.chunk_index,
@@ -127,11 +126,9 @@ class SessionSink:
             stream = self._schema.stream(key)
             if not stream.is_described:
                 continue
-            place = self._chunking.video(episode)
-            row[video_column(stream, "chunk_index")] = place.chunk_index
-            row[video_column(stream, "file_index")] = place.file_index
-            row[video_column(stream, "from_timestamp")] = 0.0
-            row[video_column(stream, "to_timestamp")] = float(one.file.frames / stream.rate)
+            times = {"from_timestamp": 0.0, "to_timestamp": float(one.file.frames / stream.rate)}
+            said = self._chunking.video(episode)._asdict() | times
+            row |= {keys.video_column(key, part): value for part, value in said.items()}
         return row
 
     def committed(self, record: EpisodeRecord, row: Mapping[str, Any], data: Path | None) -> None:
@@ -148,7 +145,7 @@ class SessionSink:
         self._metadata.add(row)
         if self._chunking.episodes_per_file > 1:
             self._spools.append((data, row))
-            if self._chunking.ends_file(row["episode_index"]):
+            if self._chunking.ends_file(row[keys.EPISODE_INDEX]):
                 self._assemble()
         if self._metadata.pending >= self._every:
             self._metadata.write(totals)
@@ -158,7 +155,7 @@ class SessionSink:
         if not self._spools:
             return
         spooled, self._spools = self._spools, []
-        path = layout.data_path(self.root, self._chunking.data(spooled[0][1]["episode_index"]))
+        path = layout.data_path(self.root, self._chunking.data(spooled[0][1][keys.EPISODE_INDEX]))
         with storage_errors(path):
             tables: list[pa.Table] = [pq.read_table(spool, partitioning=None) for spool, _ in spooled]
         count = sum(t.num_rows for t in tables)
@@ -181,11 +178,11 @@ class SessionSink:
 
     def _remove_strays(self) -> None:
         """Leave no folder of a stream that has no file: folders appear only for the streams a session has recorded."""
-        for folder in (self.root / "videos").glob("*"):
+        for folder in (self.root / keys.VIDEOS).glob("*"):
             if not any(folder.rglob("*.*")):
                 shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
-            (self.root / "videos").rmdir()
+            (self.root / keys.VIDEOS).rmdir()
 
 
 class PreparedEpisode:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.session.reader import CameraStream, Session, sessions_under
+from lucky_recorder.session.folder import CameraStream, sessions_under
+from lucky_recorder.session.reader import Session
 from tests.session.building import HEIGHT, WIDTH, Recording, arm_schema, camera
 
 FRONT = "observation.images.Front"

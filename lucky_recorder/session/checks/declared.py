@@ -11,6 +11,7 @@ from typing import Any
 from lucky_recorder.episode import clock
 from lucky_recorder.errors import SettingsError
 
+# Independent on purpose: what judges the writer does not take its word.
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 ENTITIES = {"robot_id": "ur5e", "sim_id": "mujoco_scene", "entity_id": "custom"}
 VECTORS = ("action", "observation.state")
@@ -20,8 +21,8 @@ _SLOWEST, _FASTEST = Fraction(1, 10**6), Fraction(10**6)
 
 
 @dataclass(frozen=True)
-class Column:
-    """A data column: ``shape`` as the feature has it, so ``(1,)`` for a plain value; a vector is always a list."""
+class DeclaredColumn:
+    """A data column as ``info.json`` has it: ``shape`` as the feature has it, so ``(1,)`` for a plain value; a vector is always a list."""
 
     name: str
     dtype: str
@@ -35,8 +36,8 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Stream:
-    """A colour or depth stream."""
+class DeclaredStream:
+    """A colour or depth stream as ``info.json`` has it."""
 
     key: str
     width: int
@@ -73,8 +74,8 @@ class Declared:
     robots: int | None = None
     entity_column: str | None = None
     features: Mapping[str, Any] | None = None
-    columns: Mapping[str, Column] = field(default_factory=dict)
-    streams: Mapping[str, Stream] = field(default_factory=dict)
+    columns: Mapping[str, DeclaredColumn] = field(default_factory=dict)
+    streams: Mapping[str, DeclaredStream] = field(default_factory=dict)
 
     @property
     def leading(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class Declared:
         entity = self.entity_column or "robot_id"
         return ("index", entity, "timestamp", "episode_index", "frame_index", "task_index", "frame_flags")
 
-    def camera_streams(self, camera: str) -> tuple[Stream | None, Stream | None]:
+    def camera_streams(self, camera: str) -> tuple[DeclaredStream | None, DeclaredStream | None]:
         """Return a camera's colour and depth streams."""
         key = _IMAGES + camera
         return self.streams.get(key), self.streams.get(key + _DEPTH)
@@ -93,7 +94,7 @@ class Declared:
         return () if self.entity_column == "entity_id" else VECTORS
 
     @property
-    def measured(self) -> list[Column]:
+    def measured(self) -> list[DeclaredColumn]:
         """The columns that ``stats.json`` has an entry for."""
         return [c for c in self.columns.values() if c.name not in self.leading]
 
@@ -152,12 +153,14 @@ def _within_1000(value: object) -> int | None:
     return value if isinstance(value, int) and is_whole(value, 1, 1000) else None
 
 
-def _column(name: str, feature: Mapping[str, Any], is_vector: bool) -> Column | None:
+def _column(name: str, feature: Mapping[str, Any], is_vector: bool) -> DeclaredColumn | None:
     shape, dtype = column_shape(feature.get("shape"), is_vector), feature.get("dtype")
-    return Column(name, dtype, shape, is_vector) if shape and isinstance(dtype, str) and dtype in DTYPES else None
+    return (
+        DeclaredColumn(name, dtype, shape, is_vector) if shape and isinstance(dtype, str) and dtype in DTYPES else None
+    )
 
 
-def _stream(key: str, feature: Mapping[str, Any]) -> Stream | None:
+def _stream(key: str, feature: Mapping[str, Any]) -> DeclaredStream | None:
     shape, details = shape_of(feature.get("shape"), 1 << 28), feature.get("info")
     if not shape or len(shape) != 3 or not isinstance(details, dict) or "/" in key or ".." in key:
         return None
@@ -165,4 +168,4 @@ def _stream(key: str, feature: Mapping[str, Any]) -> Stream | None:
     if stamped is None:
         return None
     said = details.get("video.codec"), details.get("video.pix_fmt")
-    return Stream(key, shape[1], shape[0], stamped, *said, all(field in details for field in _QUANTISER))
+    return DeclaredStream(key, shape[1], shape[0], stamped, *said, all(field in details for field in _QUANTISER))

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lucky_recorder.session.checks.declared import Declared, Stream
+from lucky_recorder.errors import shown
+from lucky_recorder.session.checks.declared import Declared, DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault
-from lucky_recorder.session.checks.info import brief
 
+# Independent on purpose: what judges the writer does not take its word.
 _COLUMNS = {
     "episode_index": pa.int64(),
     "chunk_index": pa.int64(),
@@ -82,7 +83,7 @@ def _row_faults(row: Row, position: int, first: int, name: str, evidence: Eviden
     if length <= 0 or length % robots:
         yield f"length is {row.get('length')}, expected a row for each of {robots} robots at each of at least one tick"
     if not isinstance(row.get("success"), bool):
-        yield f"success is {brief(row.get('success'))}, expected true or false"
+        yield f"success is {shown(row.get('success'))}, expected true or false"
     yield from _place_faults(row, position, name, evidence.declared)
     yield from _task_faults(row, evidence.descriptions)
     for stream in evidence.declared.streams.values():
@@ -113,12 +114,12 @@ def _digits(row: Row, part: str) -> str:
 def _task_faults(row: Row, descriptions: list[str] | None) -> Iterator[str]:
     tasks = row.get("tasks")
     if not isinstance(tasks, list) or not tasks:
-        yield f"tasks is {brief(tasks)}, expected the descriptions of its tasks"
+        yield f"tasks is {shown(tasks)}, expected the descriptions of its tasks"
     elif descriptions is not None and (unknown := [t for t in tasks if t not in descriptions]):
-        yield f"task {brief(unknown[0])} is not in meta/tasks.parquet"
+        yield f"task {shown(unknown[0])} is not in meta/tasks.parquet"
 
 
-def _video_faults(row: Row, position: int, stream: Stream, per_chunk: int | None) -> Iterator[str]:
+def _video_faults(row: Row, position: int, stream: DeclaredStream, per_chunk: int | None) -> Iterator[str]:
     columns = {suffix: f"videos/{stream.key}/{suffix}" for suffix in _VIDEO_COLUMNS}
     missing = [column for column in columns.values() if row.get(column) is None]
     if len(missing) == len(columns):
@@ -145,7 +146,7 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
         if file in evidence.unreadable:
             continue
         if not isinstance(footer, list) or not all(isinstance(e, dict) for e in footer):
-            yield Fault(file, None, f"the footer's list of episodes is {brief(footer)}")
+            yield Fault(file, None, f"the footer's list of episodes is {shown(footer)}")
             continue
         said = {_key(e.get("episode_index")): e for e in footer}
         for episode in episodes:

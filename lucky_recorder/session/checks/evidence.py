@@ -15,9 +15,10 @@ from lucky_recorder.session.checks.declared import Declared, declare, is_whole
 from lucky_recorder.session.layout import Place
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 
+# Independent on purpose: what judges the writer does not take its word.
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
-_KEPT_BYTES = 1 << 28
 FOOTER = b"lucky_recorder.episodes"
+_KEPT_BYTES = 1 << 28
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("data/chunk_index", "data/file_index")
 _META_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.list_(pa.string()))

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lucky_recorder.errors import shown
 from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, Declared, column_shape, rate, shape_of
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
-from lucky_recorder.session.checks.info import brief
 
+# Independent on purpose: what judges the writer does not take its word.
 _FLAGS = ["new_policy_step", "post_reset"]
 _LEADING_DTYPES = {
     **dict.fromkeys(("index", *ENTITIES, "episode_index", "frame_index", "task_index"), "int64"),
@@ -54,7 +55,7 @@ def check_features(evidence: Evidence) -> Iterator[Fault]:
 
 def _check_feature(name: str, feature: Any, declared: Declared, is_vector: bool) -> Iterator[Fault]:
     if not isinstance(feature, dict):
-        yield _fault(name, f"is {brief(feature)}, expected an object")
+        yield _fault(name, f"is {shown(feature)}, expected an object")
     elif feature.get("dtype") == "video":
         yield from _check_stream(name, feature)
     else:
@@ -68,19 +69,19 @@ def _check_feature(name: str, feature: Any, declared: Declared, is_vector: bool)
 def _check_column(name: str, feature: Mapping[str, Any], is_vector: bool) -> Iterator[Fault]:
     dtype, wanted = feature.get("dtype"), "float64" if is_vector else _LEADING_DTYPES.get(name)
     if not isinstance(dtype, str) or dtype not in ((wanted,) if wanted else DTYPES):
-        yield _fault(name, f"dtype is {brief(dtype)}, expected {wanted or ', '.join(DTYPES)}")
+        yield _fault(name, f"dtype is {shown(dtype)}, expected {wanted or ', '.join(DTYPES)}")
     if column_shape(feature.get("shape"), is_vector) is None:
-        yield _fault(name, f"shape is {brief(feature.get('shape'))}, expected a list of positive whole numbers")
+        yield _fault(name, f"shape is {shown(feature.get('shape'))}, expected a list of positive whole numbers")
     if not isinstance(feature.get("unit", ""), str):
-        yield _fault(name, f"unit is {brief(feature['unit'])}, expected a text")
+        yield _fault(name, f"unit is {shown(feature['unit'])}, expected a text")
 
 
 def _check_leading(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
     names = _FLAGS if name == "frame_flags" else None
     if feature.get("shape") != [1]:
-        yield _fault(name, f"shape is {brief(feature.get('shape'))}, expected [1]")
+        yield _fault(name, f"shape is {shown(feature.get('shape'))}, expected [1]")
     if feature.get("names") != names:
-        yield _fault(name, f"names is {brief(feature.get('names'))}, expected {names}")
+        yield _fault(name, f"names is {shown(feature.get('names'))}, expected {names}")
 
 
 def _check_names(name: str, feature: Mapping[str, Any], robots: int, is_vector: bool) -> Iterator[Fault]:
@@ -94,7 +95,7 @@ def _check_names(name: str, feature: Mapping[str, Any], robots: int, is_vector: 
         if names is None and not required:
             continue
         if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-            yield _fault(name, f"{key} is {brief(names)}, expected a list of texts")
+            yield _fault(name, f"{key} is {shown(names)}, expected a list of texts")
         elif shape and len(names) not in lengths:
             yield _fault(name, f"{len(names)} {key}, expected {size * robots}: {size} for each of {robots} robots")
 
@@ -106,17 +107,17 @@ def _check_stream(key: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
     if not _STREAM_KEY.fullmatch(key):
         yield _fault(key, "is no stream's name: observation.images.<Name>")
     if shape is None or len(shape) != 3 or shape[2] != channels:
-        yield _fault(key, f"shape is {brief(feature.get('shape'))}, expected [height, width, {channels}]")
+        yield _fault(key, f"shape is {shown(feature.get('shape'))}, expected [height, width, {channels}]")
     if feature.get("names") != ["height", "width", "channels"]:
-        yield _fault(key, f"names is {brief(feature.get('names'))}, expected ['height', 'width', 'channels']")
+        yield _fault(key, f"names is {shown(feature.get('names'))}, expected ['height', 'width', 'channels']")
     if not isinstance(details, dict):
-        yield _fault(key, f"info is {brief(details)}, expected an object")
+        yield _fault(key, f"info is {shown(details)}, expected an object")
         return
     if rate(details.get("video.fps")) is None:
-        yield _fault(key, f"video.fps is {brief(details.get('video.fps'))}, expected a rate in Hz")
+        yield _fault(key, f"video.fps is {shown(details.get('video.fps'))}, expected a rate in Hz")
     for field, allowed in (_DEPTH if is_depth else _COLOR).items():
         if not any(details.get(field) == a and type(details.get(field)) is type(a) for a in allowed):
-            yield _fault(key, f"{field} is {brief(details.get(field))}, expected {' or '.join(map(str, allowed))}")
+            yield _fault(key, f"{field} is {shown(details.get(field))}, expected {' or '.join(map(str, allowed))}")
     yield from _check_sizes(key, shape, details)
     yield from _check_depth(key, details) if is_depth else ()
 
@@ -125,21 +126,21 @@ def _check_sizes(key: str, shape: tuple[int, ...] | None, details: Mapping[str, 
     """LeRobot's own size fields may be left out; where they stand they are right."""
     for field, size in zip(("video.height", "video.width", "video.channels"), shape or (), strict=False):
         if field in details and details[field] != size:
-            yield _fault(key, f"{field} is {brief(details[field])}, expected {size}")
+            yield _fault(key, f"{field} is {shown(details[field])}, expected {size}")
 
 
 def _check_depth(key: str, details: Mapping[str, Any]) -> Iterator[Fault]:
     """Check what a depth stream's codes mean, and with which sensor they were measured."""
     if not _is_positive(details.get("depth_scale")):
-        yield _fault(key, f"depth_scale is {brief(details.get('depth_scale'))}, expected metres per code")
+        yield _fault(key, f"depth_scale is {shown(details.get('depth_scale'))}, expected metres per code")
     for field in ("sensor_model", "zero_means"):
         if not isinstance(details.get(field), str) or not details[field]:
-            yield _fault(key, f"{field} is {brief(details.get(field))}, expected a text")
+            yield _fault(key, f"{field} is {shown(details.get(field))}, expected a text")
     has_model = details.get("sensor_model") != _NO_MODEL
     if has_model != ("sensor_params" in details):
         yield _fault(key, f"sensor_params {'is missing' if has_model else 'is there'}, and {_model(details)}")
     elif has_model and not _is_calibration(details["sensor_params"]):
-        yield _fault(key, f"sensor_params is {brief(details['sensor_params'])}, expected numbers by name")
+        yield _fault(key, f"sensor_params is {shown(details['sensor_params'])}, expected numbers by name")
     yield from _check_diagnostic(key, details, has_model)
 
 
@@ -150,11 +151,11 @@ def _check_diagnostic(key: str, details: Mapping[str, Any], has_model: bool) -> 
         yield _fault(key, f"{present[0]} is there, and {_model(details)}")
     for field in _DIAGNOSTIC if present else ():
         if not isinstance(details.get(field), str) or not details[field]:
-            yield _fault(key, f"{field} is {brief(details.get(field))}, expected a text")
+            yield _fault(key, f"{field} is {shown(details.get(field))}, expected a text")
 
 
 def _model(details: Mapping[str, Any]) -> str:
-    return f"sensor_model is {brief(details.get('sensor_model'))}"
+    return f"sensor_model is {shown(details.get('sensor_model'))}"
 
 
 def _is_positive(value: object) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lucky_recorder.episode import clock
+from lucky_recorder.errors import shown
 from lucky_recorder.session.checks.declared import ENTITIES, is_whole, rate
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
 
+# Independent on purpose: what judges the writer does not take its word.
 _DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 _VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 
@@ -65,7 +67,7 @@ def check_fields(evidence: Evidence) -> Iterator[Fault]:
         if field not in info:
             yield Fault(INFO, None, f"{field} is missing")
         elif not is_right(info[field]):
-            yield Fault(INFO, None, f"{field} is {brief(info[field])}, expected {expected}")
+            yield Fault(INFO, None, f"{field} is {shown(info[field])}, expected {expected}")
     yield from _check_entity(info, evidence.declared.entity_column)
     if evidence.declared.streams or "video_path" in info:
         yield from _expect(info, "video_path", _VIDEO_PATH)
@@ -100,10 +102,4 @@ def check_sums(evidence: Evidence) -> Iterator[Fault]:
 def _expect(info: Mapping[str, Any], field: str, expected: object) -> Iterator[Fault]:
     found = info.get(field)
     if found != expected or type(found) is not type(expected):
-        yield Fault(INFO, None, f"{field} is {brief(found)}, expected {brief(expected)}")
-
-
-def brief(value: object) -> str:
-    """Write a value so that it fits a line."""
-    text = repr(value)
-    return text if len(text) <= 100 else text[:97] + "..."
+        yield Fault(INFO, None, f"{field} is {shown(found)}, expected {shown(expected)}")

@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lucky_recorder.errors import shown
 from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.declared import is_whole, rate
 from lucky_recorder.session.checks.evidence import Evidence, Fault
-from lucky_recorder.session.checks.info import brief
 from lucky_recorder.session.checks.rows import tick_times
 from lucky_recorder.session.checks.vectors import Array, first_wrong
 from lucky_recorder.session.checks.vectors import values as flat_values
 from lucky_recorder.session.checks.videos import box_faults, count_faults, frame_faults, look
 
+# Independent on purpose: what judges the writer does not take its word.
 MOST_RAYS = 1_000_000
 _POSE = {"sensor_position": 3, "sensor_orientation": 4}
 _SCHEMA = {
@@ -122,12 +123,12 @@ def _description_faults(name: str, description: Mapping[str, Any], said: dict[st
         if field not in description:
             yield f"{field} is missing"
         elif not is_right(description[field]):
-            yield f"{field} is {brief(description[field])}, expected {expected}"
+            yield f"{field} is {shown(description[field])}, expected {expected}"
     if description.get("name") != name:
-        yield f"name is {brief(description.get('name'))}, the file's is {name!r}"
+        yield f"name is {shown(description.get('name'))}, the file's is {name!r}"
     rays = _grid(description)
     if rays is not None and description.get("rays") != rays:
-        yield f"rays is {brief(description.get('rays'))}, its angles make {rays}"
+        yield f"rays is {shown(description.get('rays'))}, its angles make {rays}"
     if description != said.setdefault(name, description):
         yield "says otherwise than the sensor's first episode"
 
@@ -151,7 +152,7 @@ def _table_faults(
 ) -> Iterator[str]:
     found = {field.name: field.type for field in table.schema}
     if list(found.items()) != list(_SCHEMA.items()) or table.num_columns != len(_SCHEMA):
-        yield f"columns are {brief(dict(found))}, expected {', '.join(_SCHEMA)}"
+        yield f"columns are {shown(dict(found))}, expected {', '.join(_SCHEMA)}"
         return
     if any(table[name].null_count for name in _SCHEMA):
         yield "a value is missing"

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from lucky_recorder.errors import shown
 from lucky_recorder.session.checks import unlisted
-from lucky_recorder.session.checks.declared import Stream
+from lucky_recorder.session.checks.declared import DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed
-from lucky_recorder.session.checks.info import brief
 from lucky_recorder.session.checks.vectors import Array
 from lucky_recorder.session.checks.videos import box_faults, count_faults, frame_faults, look
 from lucky_recorder.video.probe import VideoInfo
 
+# Independent on purpose: what judges the writer does not take its word.
 MOST_LABELS = 255
 
 
@@ -52,7 +53,7 @@ def label_faults(
         return
     file = twins.description
     if wrong := [key for key in labels if not is_label(key)]:
-        yield Fault(file, episode, f"{brief(wrong[0])} is no id from 0 to {MOST_LABELS}")
+        yield Fault(file, episode, f"{shown(wrong[0])} is no id from 0 to {MOST_LABELS}")
     if "0" not in labels:
         yield Fault(file, episode, "says nothing of id 0, the background")
     texts = list(labels.values())
@@ -107,7 +108,7 @@ def _video_faults(twins: unlisted.Twins, episode: Listed, labels: Any, evidence:
         yield from _camera_faults(video, stream, episode)
 
 
-def _camera_faults(video: VideoInfo, stream: Stream, episode: Listed) -> Iterator[str]:
+def _camera_faults(video: VideoInfo, stream: DeclaredStream, episode: Listed) -> Iterator[str]:
     """Check that a mask goes with its camera's pictures, one to one."""
     said = {
         "width": (video.width, stream.width),

@@ -9,10 +9,11 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from lucky_recorder.session.checks.declared import Column, Declared
+from lucky_recorder.session.checks.declared import Declared, DeclaredColumn
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed
 from lucky_recorder.session.checks.vectors import Array, first_wrong, type_fault, values
 
+# Independent on purpose: what judges the writer does not take its word.
 _KNOWN_FLAGS = 0b11
 _NANOSECONDS = 10**9
 
@@ -132,7 +133,7 @@ def _value_faults(rows: pa.Table, declared: Declared) -> Iterator[str]:
         yield from _vector_faults(rows[column.name], column)
 
 
-def _vector_faults(stored: pa.ChunkedArray, column: Column) -> Iterator[str]:
+def _vector_faults(stored: pa.ChunkedArray, column: DeclaredColumn) -> Iterator[str]:
     found = values(stored, column.shape)
     if found is None:
         yield f"{column.name}: a list is not whole, or not of shape {list(column.shape)}"

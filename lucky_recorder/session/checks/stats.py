@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lucky_recorder.session.checks.declared import Column
+from lucky_recorder.errors import shown
+from lucky_recorder.session.checks.declared import DeclaredColumn
 from lucky_recorder.session.checks.evidence import STATS, Evidence, Fault
-from lucky_recorder.session.checks.info import brief
 from lucky_recorder.session.checks.vectors import Array, type_fault, values
 
+# Independent on purpose: what judges the writer does not take its word.
 _REQUIRED = ("min", "max", "mean", "std", "count")
-_QUANTILES = ("q01", "q10", "q50", "q90", "q99")
+_QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 _COLOR_SHAPE = (3, 1, 1)
 _RELATIVE = 1e-9
 # What is larger, NaN or infinite stands for "no value": its square is no float64.
@@ -23,7 +24,7 @@ _LARGEST = 1e150
 
 
 class Measured:
-    """A column over all rows: one pass for the mean, a second one for the distances from it.
+    """A column over all rows: one pass for the mean and the quantiles, a second one for the distances from the mean.
 
     Attributes:
         count: Rows that have a value.
@@ -32,7 +33,7 @@ class Measured:
         usable: False if some file's column cannot be read as numbers.
     """
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: DeclaredColumn) -> None:
         self.column = column
         self.count = 0
         self.low: Array = np.array(np.inf)
@@ -42,9 +43,10 @@ class Measured:
         self._sum: Array = np.array(0, np.longdouble)
         self._rest: Array = np.array(0, np.longdouble)
         self._squares: Array = np.array(0, np.longdouble)
+        self._weighted: Array = np.array(0, np.longdouble)
 
     def first_pass(self, table: pa.Table) -> None:
-        """Count a file's rows."""
+        """Count an episode's rows."""
         rows = self._rows(table)
         if not len(rows):
             return
@@ -55,9 +57,11 @@ class Measured:
         self.low = np.minimum(self.low, rows.min(axis=0))
         self.high = np.maximum(self.high, rows.max(axis=0))
         self._sum = self._sum + (rows - self._shift).sum(axis=0, dtype=np.longdouble)
+        # Of all rows together there would be other quantiles: these are means over the episodes.
+        self._weighted = self._weighted + len(rows) * np.quantile(rows, list(_QUANTILES.values()), axis=0)
 
     def second_pass(self, table: pa.Table) -> None:
-        """Add up the distances of a file's rows from the mean."""
+        """Add up the distances of an episode's rows from the mean."""
         distances = (self._rows(table) - self._shift) - self._sum / max(self.count, 1)
         self._rest = self._rest + distances.sum(axis=0)
         self._squares = self._squares + (distances**2).sum(axis=0)
@@ -74,6 +78,12 @@ class Measured:
         count = max(self.count, 1)
         std: Array = np.sqrt(np.maximum(self._squares / count - (self._rest / count) ** 2, 0)).astype(np.float64)
         return std
+
+    @property
+    def quantiles(self) -> dict[str, Array]:
+        """Means of each episode's quantiles, weighted by its rows, per element."""
+        means = (self._weighted / max(self.count, 1)).astype(np.float64)
+        return dict(zip(_QUANTILES, means, strict=True))
 
     def _rows(self, table: pa.Table) -> Array:
         name = self.column.name
@@ -106,18 +116,20 @@ def check_columns(evidence: Evidence) -> Iterator[Fault]:
 def _measure(measured: list[Measured], evidence: Evidence) -> list[Measured]:
     for step in (Measured.first_pass, Measured.second_pass):
         for _, episodes, table in evidence.tables():
-            rows = _listed_rows(table, [e.number for e in episodes])
-            for one in measured:
-                step(one, rows)
+            for rows in _by_episode(table, [e.number for e in episodes]):
+                for one in measured:
+                    step(one, rows)
     return measured
 
 
-def _listed_rows(table: pa.Table, indices: list[int]) -> pa.Table:
-    """Leave out episodes that a data file holds and metadata does not list yet."""
+def _by_episode(table: pa.Table, numbers: list[int]) -> Iterator[pa.Table]:
+    """Take a data file apart; episodes that it holds and metadata does not list yet are left out."""
     if table.column_names.count("episode_index") != 1 or table["episode_index"].type != pa.int64():
-        return table
-    listed = np.isin(table["episode_index"].to_numpy(), indices)
-    return table if listed.all() else table.filter(pa.array(listed))
+        yield table
+        return
+    found = table["episode_index"].to_numpy()
+    for number in numbers:
+        yield table.filter(pa.array(found == number))
 
 
 def _check_keys(stats: Mapping[str, Any], evidence: Evidence) -> Iterator[Fault]:
@@ -133,7 +145,7 @@ def _check_keys(stats: Mapping[str, Any], evidence: Evidence) -> Iterator[Fault]
         if name not in features or name in evidence.declared.leading or _is_depth(name, evidence):
             yield _fault(name, "has an entry, and is no column or stream that has statistics")
         elif not isinstance(stats[name], dict):
-            yield _fault(name, f"is {brief(stats[name])}, expected an object")
+            yield _fault(name, f"is {shown(stats[name])}, expected an object")
 
 
 def _is_depth(name: str, evidence: Evidence) -> bool:
@@ -152,7 +164,7 @@ def check_streams(evidence: Evidence) -> Iterator[Fault]:
         for name in ("min", "max", "mean", "std"):
             numbers = _array(entry.get(name), _COLOR_SHAPE)
             if numbers is not None and not ((numbers >= 0) & (numbers <= 1)).all():
-                yield _fault(key, f"{name} is {brief(entry[name])}, expected values from 0 to 1")
+                yield _fault(key, f"{name} is {shown(entry[name])}, expected values from 0 to 1")
 
 
 def _entry_faults(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[str]:
@@ -163,10 +175,10 @@ def _entry_faults(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[
             yield f"{name} is missing"
     for name, array in arrays.items():
         if array is None:
-            yield f"{name} is {brief(entry[name])}, expected finite numbers of shape {list(shape)}"
+            yield f"{name} is {shown(entry[name])}, expected finite numbers of shape {list(shape)}"
     count = entry.get("count")
     if not isinstance(count, list) or len(count) != 1 or type(count[0]) is not int or count[0] < 0:
-        yield f"count is {brief(count)}, expected a list of one whole number"
+        yield f"count is {shown(count)}, expected a list of one whole number"
     low, high = arrays.get("min"), arrays.get("max")
     if low is None or high is None:
         return
@@ -174,7 +186,7 @@ def _entry_faults(entry: Mapping[str, Any], shape: tuple[int, ...]) -> Iterator[
     for name in ("mean", *_QUANTILES):
         between = arrays.get(name)
         if between is not None and not ((low - slack <= between) & (between <= high + slack)).all():
-            yield f"{name} is {brief(entry[name])}, not between min and max"
+            yield f"{name} is {shown(entry[name])}, not between min and max"
     quantiles = [array for name, array in arrays.items() if name in _QUANTILES and array is not None]
     if any((a > b + slack).any() for a, b in pairwise(quantiles)):
         yield "its quantiles are not in order"
@@ -184,16 +196,18 @@ def _number_faults(entry: Mapping[str, Any], one: Measured) -> Iterator[str]:
     if not one.usable:
         return
     if entry.get("count") != [one.count]:
-        yield f"count is {brief(entry.get('count'))}, expected [{one.count}]"
+        yield f"count is {shown(entry.get('count'))}, expected [{one.count}]"
     if not one.count:
         return
     largest = np.maximum(np.abs(one.low), np.abs(one.high))
     # A mean close to zero is no more exact than the values it is the mean of.
-    slacks = {"min": 0.0, "max": 0.0, "mean": _RELATIVE * largest, "std": _RELATIVE * one.std + np.spacing(largest)}
-    for name, expected in {"min": one.low, "max": one.high, "mean": one.mean, "std": one.std}.items():
+    slacks = {"min": 0.0, "max": 0.0, "std": _RELATIVE * one.std + np.spacing(largest)}
+    numbers = {"min": one.low, "max": one.high, "mean": one.mean, "std": one.std} | one.quantiles
+    for name, expected in numbers.items():
+        slack = slacks.get(name, _RELATIVE * largest)
         found = _array(entry.get(name), expected.shape)
-        if found is not None and not (np.abs(found - expected) <= slacks[name]).all():
-            element = int(np.argmax(np.abs(found - expected) - slacks[name]))
+        if found is not None and not (np.abs(found - expected) <= slack).all():
+            element = int(np.argmax(np.abs(found - expected) - slack))
             yield f"{name}[{element}] is {found[element]!r}, expected {expected[element]!r} over all rows"
 
 

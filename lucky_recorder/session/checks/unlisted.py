@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lucky_recorder.session.checks.declared import Stream
+from lucky_recorder.session.checks.declared import DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, video_file
 from lucky_recorder.session.layout import Place
 
+# Independent on purpose: what judges the writer does not take its word.
 NAME = "[A-Za-z0-9_-]+"
 MASKS = re.compile(rf"videos/observation\.masks\.({NAME})/chunk-\d{{3}}/file-\d{{3}}\.(?:mp4|json)")
 RGBD = re.compile(rf"videos/observation\.images\.({NAME})_rgbd/chunk-\d{{3}}/file-\d{{3}}\.mkv")
@@ -63,7 +64,7 @@ def twins_of_lidar(name: str, chunk: int, episode: int, has_proxy: bool) -> Twin
     return Twins(name, f"{stem}.parquet", f"{stem}.json", f"{stem}.mp4" if has_proxy else None)
 
 
-def combined(evidence: Evidence, episode: Listed) -> Iterator[tuple[str, Stream, Stream]]:
+def combined(evidence: Evidence, episode: Listed) -> Iterator[tuple[str, DeclaredStream, DeclaredStream]]:
     """Tell where an episode's RGBD files belong, with their colour and depth streams; only where both have a file."""
     for camera in names(evidence, RGBD):
         color, depth = evidence.declared.camera_streams(camera)
@@ -72,7 +73,7 @@ def combined(evidence: Evidence, episode: Listed) -> Iterator[tuple[str, Stream,
             yield file, color, depth
 
 
-def has_file(episode: Listed, stream: Stream) -> bool:
+def has_file(episode: Listed, stream: DeclaredStream) -> bool:
     """Tell whether a stream has a file of an episode, by ``meta/episodes``."""
     return episode.values.get(f"videos/{stream.key}/file_index") is not None
 

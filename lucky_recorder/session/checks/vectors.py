@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lucky_recorder.session.checks.declared import Column
+from lucky_recorder.session.checks.declared import DeclaredColumn
 
 Array = NDArray[Any]
 
 
-def type_fault(kind: pa.DataType, column: Column) -> str | None:
+def type_fault(kind: pa.DataType, column: DeclaredColumn) -> str | None:
     """Tell what is wrong with a column's Parquet type: it is a value, or a list per dimension of the shape."""
     depth = 0
     while pa.types.is_list(kind):

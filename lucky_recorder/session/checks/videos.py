@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import FormatError, VideoError
-from lucky_recorder.session.checks.declared import Stream, is_whole
+from lucky_recorder.session.checks.declared import DeclaredStream, is_whole
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, video_file
 from lucky_recorder.session.layout import Place
 from lucky_recorder.storage.untrusted import reason
@@ -20,6 +20,7 @@ from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 
 See = Callable[[NDArray[Any]], object]
 
+# Independent on purpose: what judges the writer does not take its word.
 _DECODED_AS = ("yuv420p", "gray16le", "gray")
 # LeRobot finds frames by time, within this much; Matroska keeps whole milliseconds.
 _TIMING_S = {".mp4": 1e-4, ".mkv": 1e-3}
@@ -38,7 +39,7 @@ def check_videos(evidence: Evidence) -> Iterator[Fault]:
                     yield Fault(file, episode.number, message)
 
 
-def _video_faults(file: str, episode: Listed, stream: Stream, evidence: Evidence) -> Iterator[str]:
+def _video_faults(file: str, episode: Listed, stream: DeclaredStream, evidence: Evidence) -> Iterator[str]:
     video = look(file, evidence, stream.pix_fmt)
     if isinstance(video, str):
         yield video
@@ -84,7 +85,7 @@ def _decode(path: Path, stored_as: object, see: See | None) -> VideoInfo:
         return frames.info
 
 
-def _header_faults(video: VideoInfo, stream: Stream) -> Iterator[str]:
+def _header_faults(video: VideoInfo, stream: DeclaredStream) -> Iterator[str]:
     said = {
         "width": (video.width, stream.width),
         "height": (video.height, stream.height),
