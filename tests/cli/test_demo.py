@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from lucky_recorder.cli import demo
+from lucky_recorder.cli import console
 from lucky_recorder.cli.main import app
 from lucky_recorder.testing import check_session
 
 
 def drawn(folder: Path) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=100).print(demo.tree(folder))
+    Console(file=file, width=100).print(console.tree(folder))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -35,7 +35,7 @@ def test_the_demo_records_a_session_and_shows_it(tmp_path):
 
 def test_the_demo_has_two_meta_files_and_episodes_of_both_kinds(tmp_path, monkeypatch):
     plans = []
-    monkeypatch.setattr("lucky_recorder.cli.recording.record_plan", lambda plan: plans.append(plan) or tmp_path)
+    monkeypatch.setattr("lucky_recorder.cli.demo.record_plan", lambda plan: plans.append(plan) or tmp_path)
     assert CliRunner().invoke(app, ["demo"]).exit_code == 0
     (plan,) = plans
     assert plan.settings.metadata_every < plan.episodes <= 2 * plan.settings.metadata_every
