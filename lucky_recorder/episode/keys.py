@@ -53,6 +53,9 @@ MODES = {
 ENTITY_COLUMNS = tuple(mode.entity_column for mode in MODES.values())
 LEADING = (INDEX, *ENTITY_COLUMNS, TIMESTAMP, EPISODE_INDEX, FRAME_INDEX, TASK_INDEX, FRAME_FLAGS)
 
+# What Debian and Ubuntu call the libraries that draw without a screen.
+GL_PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
+
 # Limits.
 MOST_LABELS = 255
 MOST_SCENES = 16
