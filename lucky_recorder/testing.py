@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu.reader import Dataset
-from lucky_recorder.session import check
+from lucky_recorder.session.checks.evidence import Fault
+from lucky_recorder.session.checks.session import check_session as session_faults
 from lucky_recorder.session.reader import Session
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ class MemorySink:
     Attributes:
         root: Folder of the videos; made when the first is written.
         schema: What the rows and frames are; known once recording has begun.
+        tasks: Task descriptions, in index order; known then too.
         records: The committed episodes, in order.
         is_closed: Whether the recording has ended.
     """
@@ -186,6 +188,7 @@ class MemorySink:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.schema: Schema
+        self.tasks: tuple[str, ...] = ()
         self.records: list[EpisodeRecord] = []
         self.is_closed = False
 
@@ -197,12 +200,17 @@ class MemorySink:
         return sink
 
     def _serve(self, schema: Schema) -> tuple[MemorySink]:
-        self.schema = schema
+        self.open(schema, ())
         return (self,)
 
-    def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
-        """Return where an attempt's video is written; it stays there."""
-        return self.root / key / f"attempt-{attempt:06d}{suffix}.tmp"
+    def open(self, schema: Schema, tasks: Sequence[str]) -> None:
+        """Take note of what rows and frames are."""
+        self.schema = schema
+        self.tasks = tuple(tasks)
+
+    def stream_path(self, key: str, take: int, suffix: str) -> Path:
+        """Return where a take's video is written; it stays there."""
+        return self.root / key / f"attempt-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> _InMemory:
         """Take an episode; it is kept once committed."""
@@ -247,9 +255,9 @@ def check_koyu(
         check_koyu("counted", count=lambda row: int(row["observation.state"][0]))
         ```
     """
-    from lucky_recorder.koyu import check as koyu
+    from lucky_recorder.koyu.checks.dataset import check_koyu as dataset_faults
 
-    faults = [str(fault) for fault in koyu.check_koyu(path, decode)]
+    faults = [str(fault) for fault in dataset_faults(path, decode)]
     dataset = None if faults else Dataset(path)
     if dataset is not None and count is not None:
         faults = list(_miscounted(dataset, count))
@@ -282,11 +290,11 @@ def check_session(path: str | Path | None, decode: bool = True) -> Session:
     """
     if path is None:
         raise SettingsError.of("path", path, "nothing was recorded: the session's folder is made at the first reset")
-    faults = check.check_session(path, decode)
+    faults = session_faults(path, decode)
     if faults:
         raise AssertionError("\n".join([f"{path}: {len(faults)} faults", *map(_told, faults)]))
     return Session(path)
 
 
-def _told(fault: check.Fault) -> str:
+def _told(fault: Fault) -> str:
     return f"{fault.file}{'' if fault.episode is None else f' (episode {fault.episode})'}: {fault.message}"

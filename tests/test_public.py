@@ -79,7 +79,15 @@ def test_settings_and_errors_need_no_simulator(name: str) -> None:
 
 @pytest.mark.parametrize(
     "room",
-    ["episode.clock", "video.encoder", "video.decode", "session.sink", "session.reader", "koyu.reader", "koyu.check"],
+    [
+        "episode.clock",
+        "video.encoder",
+        "video.decode",
+        "session.sink",
+        "session.reader",
+        "koyu.reader",
+        "koyu.checks.dataset",
+    ],
 )
 def test_data_is_written_and_read_without_a_simulator(room: str) -> None:
     program = (

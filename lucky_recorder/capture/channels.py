@@ -46,7 +46,7 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Column:
+class DerivedColumn:
     """A column of the rows and how it follows from a channel.
 
     Attributes:

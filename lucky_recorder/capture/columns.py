@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucky_recorder.capture.channels import Channel, Column, Merge, Phase, Read, exactly
+from lucky_recorder.capture.channels import Channel, DerivedColumn, Merge, Phase, Read, exactly
 from lucky_recorder.capture.custom import custom_column, space_layout
 from lucky_recorder.capture.mujoco import names
-from lucky_recorder.capture.mujoco.robots import Robot
 from lucky_recorder.capture.mujoco.simulation import Simulation
+from lucky_recorder.capture.robots import Robot
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -55,22 +55,7 @@ class Scene:
         return self.simulation.model
 
 
-@dataclass(frozen=True)
-class Mode:
-    """A recorder mode.
-
-    Attributes:
-        entity_column: Name of the entity column.
-        label: The fixed label in ``info.json``.
-        columns: Makes the mode's own columns.
-    """
-
-    entity_column: str
-    label: str
-    columns: Callable[[Scene], list[Column]]
-
-
-def _robot_arm(scene: Scene) -> list[Column]:
+def _robot_arm(scene: Scene) -> list[DerivedColumn]:
     missing = _missing(scene.model, scene.robots[0])
     if missing:
         name = scene.robots[0].name
@@ -89,25 +74,25 @@ def _missing(model: mujoco.MjModel, robot: Robot) -> str:
     return "" if any(names.commands_of(model, a) for a in robot.actuators) else "no actuator that takes a command"
 
 
-def _full_scene(scene: Scene) -> list[Column]:
+def _full_scene(scene: Scene) -> list[DerivedColumn]:
     model = scene.model
     if not model.njnt:
         raise SettingsError.of("mode", "full_scene", "the model has no joint; use mode='custom'")
     return [_action(scene), _state(scene, [list(range(model.njnt)) for _ in scene.robots])]
 
 
-def _custom(scene: Scene) -> list[Column]:
+def _custom(scene: Scene) -> list[DerivedColumn]:
     return []
 
 
-MODES = {
-    "robot_arm": Mode("robot_id", "ur5e", _robot_arm),
-    "full_scene": Mode("sim_id", "mujoco_scene", _full_scene),
-    "custom": Mode("entity_id", "custom", _custom),
+_COLUMNS_OF_MODE: dict[str, Callable[[Scene], list[DerivedColumn]]] = {
+    "robot_arm": _robot_arm,
+    "full_scene": _full_scene,
+    "custom": _custom,
 }
 
 
-def columns_of(scene: Scene) -> tuple[Column, ...]:
+def columns_of(scene: Scene) -> tuple[DerivedColumn, ...]:
     """Return every column that follows ``frame_flags``: the mode's, the gym's, and the user's own.
 
     Raises:
@@ -116,22 +101,22 @@ def columns_of(scene: Scene) -> tuple[Column, ...]:
     settings = scene.settings
     if not settings.record_data:
         return ()
-    mode = MODES[settings.mode].columns(scene)
+    mode = _COLUMNS_OF_MODE[settings.mode](scene)
     gym = _gym_columns(scene) if settings.gym_columns else []
     robots = tuple(r.name for r in scene.robots)
     own = [custom_column(c, scene.simulation, robots, scene.env) for c in settings.columns]
     return (*mode, *gym, *own)
 
 
-def _action(scene: Scene) -> Column:
+def _action(scene: Scene) -> DerivedColumn:
     model = scene.model
     select = [[c for a in r.actuators for c in names.commands_of(model, a)] for r in scene.robots]
     labels = tuple(label for r in scene.robots for a in r.actuators for label in names.command_names(model, a))
     field = Field("action", "float64", (len(select[0]),), names=labels, has_stats=True)
-    return Column(field, _vector(scene, "ctrl", "after"), select=np.array(select, np.intp), is_command=True)
+    return DerivedColumn(field, _vector(scene, "ctrl", "after"), select=np.array(select, np.intp), is_command=True)
 
 
-def _state(scene: Scene, joints: Sequence[Sequence[int]]) -> Column:
+def _state(scene: Scene, joints: Sequence[Sequence[int]]) -> DerivedColumn:
     model = scene.model
     drivers = {d.joint: d.actuator for robot in scene.robots for d in robot.driven}
 
@@ -151,7 +136,7 @@ def _state(scene: Scene, joints: Sequence[Sequence[int]]) -> Column:
         lucky_names=_value_names(model, joints, lambda j: names.name_of(model, "joint", j)),
         has_stats=True,
     )
-    return Column(field, _vector(scene, "qpos", "before"), select=np.array(select, np.intp))
+    return DerivedColumn(field, _vector(scene, "qpos", "before"), select=np.array(select, np.intp))
 
 
 def _value_names(
@@ -166,17 +151,19 @@ def _vector(scene: Scene, name: str, phase: Any) -> Channel:
     return Channel(name, phase, view.shape, "float64", view=view)
 
 
-def _gym_columns(scene: Scene) -> list[Column]:
+def _gym_columns(scene: Scene) -> list[DerivedColumn]:
     if scene.env is None:
         raise SettingsError.of("gym_columns", True, "there is no Gymnasium environment; leave it off on a bare model")
     shape, dtype = space_layout(scene.env.action_space, "gym_columns")
     size = int(np.prod(shape, dtype=np.int64))
     listed = shape if size > 1 else ()
 
-    def column(name: str, phase: Phase, shape: Shape, kind: str, read: Read, merge: Merge | None = None) -> Column:
+    def column(
+        name: str, phase: Phase, shape: Shape, kind: str, read: Read, merge: Merge | None = None
+    ) -> DerivedColumn:
         settle = exactly(name, shape, kind, False)
         channel = Channel(name, phase, shape, kind, read=lambda moment: settle(read(moment)), merge=merge)
-        return Column(Field(name, kind, shape, has_stats=True), channel)
+        return DerivedColumn(Field(name, kind, shape, has_stats=True), channel)
 
     return [
         column("gym.action", "before", listed, dtype, lambda m: m.action),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.capture.channels import Channel, Column, exactly
+from lucky_recorder.capture.channels import Channel, DerivedColumn, exactly
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.mujoco.simulation import Simulation
@@ -18,7 +18,9 @@ from lucky_recorder.settings import recorder as asked
 from lucky_recorder.settings import validators
 
 
-def custom_column(column: asked.Column, simulation: Simulation | None, robots: tuple[str, ...], env: Any) -> Column:
+def custom_column(
+    column: asked.Column, simulation: Simulation | None, robots: tuple[str, ...], env: Any
+) -> DerivedColumn:
     """Make a column of the user's own.
 
     Raises:
@@ -48,7 +50,7 @@ def _field(column: asked.Column, nullable: bool = False) -> Field:
     )
 
 
-def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nullable: bool = False) -> Column:
+def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nullable: bool = False) -> DerivedColumn:
     """Make a column whose value is what a function returns at each tick."""
     field = _field(column, nullable)
     settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
@@ -58,10 +60,10 @@ def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nul
         return None if value is None and nullable else settle(value)
 
     channel = Channel(f"own:{column.name}", phase, field.shape, column.dtype, read=checked, nullable=nullable)
-    return Column(field, channel)
+    return DerivedColumn(field, channel)
 
 
-def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple[str, ...]) -> Column:
+def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple[str, ...]) -> DerivedColumn:
     """Make a column from a callable, asked once per robot and tick."""
     field = _field(column)
     settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
@@ -75,10 +77,10 @@ def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple
         return values
 
     shape = (len(robots), *field.shape)
-    return Column(field, Channel(f"own:{column.name}", "before", shape, column.dtype, read=read), per_robot=True)
+    return DerivedColumn(field, Channel(f"own:{column.name}", "before", shape, column.dtype, read=read), per_robot=True)
 
 
-def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: Simulation | None) -> Column:
+def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: Simulation | None) -> DerivedColumn:
     """Make a column that copies a part of the simulation's arrays."""
     if simulation is None:
         raise SettingsError.of(_place(column), column.source, "there is no MuJoCo model here to take it from")
@@ -98,7 +100,7 @@ def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: Simulat
         elements = np.array(select, np.intp) if select is not None else slice(None)
         return _called(column, lambda moment: view[elements], phase)
     channel = Channel(_channel_name(kind, name, select), phase, view.shape, "float64", view=view)
-    return Column(field, channel, select=None if select is None else np.array([list(select)], np.intp))
+    return DerivedColumn(field, channel, select=None if select is None else np.array([list(select)], np.intp))
 
 
 def _channel_name(kind: str, name: str, select: range | None) -> str:
@@ -126,12 +128,12 @@ def _ctrl(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], 
 def _sensor(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], range]:
     sensor = names.id_of(simulation.model, "sensor", name, place)
     start = int(simulation.model.sensor_adr[sensor])
-    return simulation.look.sensordata, range(start, start + int(simulation.model.sensor_dim[sensor]))
+    return simulation.private.sensordata, range(start, start + int(simulation.model.sensor_dim[sensor]))
 
 
 def _pose(kind: str, array: str) -> Callable[[Simulation, str, str], tuple[NDArray[Any], None]]:
     def view(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], None]:
-        return getattr(simulation.look, array)[names.id_of(simulation.model, kind, name, place)], None
+        return getattr(simulation.private, array)[names.id_of(simulation.model, kind, name, place)], None
 
     return view
 
@@ -145,7 +147,6 @@ _MUJOCO: dict[str, Callable[[Simulation, str, str], tuple[NDArray[Any], range | 
     "xquat": _pose("body", "xquat"),
     "site_xpos": _pose("site", "site_xpos"),
 }
-KINEMATIC_KINDS = ("xpos", "xquat", "site_xpos")
 
 
 def _from_gym(column: asked.Column, name: str, env: Any) -> Callable[[Moment], Any]:

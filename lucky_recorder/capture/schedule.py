@@ -1,15 +1,19 @@
-"""The rates of a recording: every one is a whole number of the fastest tick there is."""
+"""The rates of a recording: every one is a whole number of the fastest tick there is, and says what is due when."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
+from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.episode import clock
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.recorder import RecorderSettings
+
+Capture = Callable[[], Snapshot]
 
 
 @dataclass(frozen=True)
@@ -20,25 +24,39 @@ class Clocks:
         data: Rows per second.
         control: Steps of the environment per second.
         base: Ticks per second at which something is looked at; every other rate divides it.
+        is_settled: Whether the rates are known. Until then all ratios are 1: at tick 0 everything is due, whatever the
+            rates, so it can be recorded before they are known.
     """
 
     data: Fraction
     control: Fraction
     base: Fraction
+    is_settled: bool = True
 
     @property
     def ticks_per_row(self) -> int:
         """Base ticks from one row to the next."""
-        return int(self.base / self.data)
+        return self.every(None)
 
     @property
     def ticks_per_step(self) -> int:
         """Base ticks in one step of the environment; above 1, its physics is stepped in parts."""
         return int(self.base / self.control)
 
+    def rate_of(self, asked: Fraction | None) -> Fraction:
+        """Return the rate of a stream by the rate it was asked for: where there is none, the data rate."""
+        return asked or self.data
+
     def every(self, rate: Fraction | None) -> int:
-        """Return the base ticks from one look of a stream to the next; without a rate, the data rate's."""
-        return int(self.base / (rate or self.data))
+        """Return the base ticks from one capture of a stream to the next; without a rate, the data rate's."""
+        return int(self.base / self.rate_of(rate)) if self.is_settled else 1
+
+    def due(self, ticks: int, rate: Fraction | None) -> int:
+        """Return how often a stream is due in the first ``ticks`` base ticks; without a rate, at the data rate."""
+        return -(-ticks // self.every(rate))
+
+
+UNSETTLED = Clocks(Fraction(1), Fraction(1), Fraction(1), is_settled=False)
 
 
 def clocks(settings: RecorderSettings, control: Fraction | None, substeps: int = 1) -> Clocks:
@@ -52,14 +70,14 @@ def clocks(settings: RecorderSettings, control: Fraction | None, substeps: int =
     Raises:
         SettingsError: If there is no rate, or one does not divide; names the nearest that do.
     """
-    if settings.data_hz is None and control is None:
+    data = settings.data_hz or control
+    if data is None:
         raise SettingsError.of(
             "data_hz", None, "nothing here says how long a step is; give the rate of your ticks in Hz"
         )
-    data = settings.data_hz or control
-    assert data is not None
     fastest = (control or data) * substeps
     parts = [clock.divider(fastest, rate, field) for field, rate in _rates(settings, data)]
+    # The slowest tick that all of them divide: a step is taken in no more parts than are asked for.
     return Clocks(data, control or data, fastest / math.gcd(substeps, *parts))
 
 
@@ -71,3 +89,32 @@ def _rates(settings: RecorderSettings, data: Fraction) -> Iterator[tuple[str, Fr
     for lidar in settings.recorded_lidars:
         if lidar.rate is not None:
             yield f"lidar {lidar.name!r}: rate", lidar.rate
+
+
+class Due(NamedTuple):
+    """One recorded camera or lidar.
+
+    Attributes:
+        every: Base ticks from one capture to the next; it is due at tick 0.
+        capture: Takes its snapshot of the present state.
+    """
+
+    every: int
+    capture: Capture
+
+
+class CaptureSchedule(NamedTuple):
+    """The recorded cameras and lidars of one simulation, and when each is due."""
+
+    dues: tuple[Due, ...]
+
+    def snapshot(self, tick: int) -> list[Snapshot]:
+        """Take a snapshot of everything that is due at a tick."""
+        return [due.capture() for due in self.dues if tick % due.every == 0]
+
+
+def schedule(settings: RecorderSettings, clocks: Clocks, captures: tuple[Capture, ...]) -> CaptureSchedule:
+    """Say when each capture is due: those of the recorded cameras, then those of the lidars, in their order."""
+    rates = [c.frame_rate for c in settings.recorded_cameras] + [x.rate for x in settings.recorded_lidars]
+    pairs = zip(rates, captures, strict=True)
+    return CaptureSchedule(tuple(Due(clocks.every(rate), capture) for rate, capture in pairs))

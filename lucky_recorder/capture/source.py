@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucky_recorder.capture.channels import Channel, Column
-from lucky_recorder.capture.columns import MODES, Scene, columns_of
-from lucky_recorder.capture.custom import KINEMATIC_KINDS
-from lucky_recorder.capture.draw.masks import Labels
-from lucky_recorder.capture.draw.renderer import Painter
+from lucky_recorder.capture.binding import Binding, bind
+from lucky_recorder.capture.channels import Channel, DerivedColumn
+from lucky_recorder.capture.door import renderer as drawing
+from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.capture.mujoco import assets as holdings
-from lucky_recorder.capture.mujoco import bounds, names, snapshot
-from lucky_recorder.capture.mujoco.command import CommandMap
-from lucky_recorder.capture.mujoco.lidar import Caster
-from lucky_recorder.capture.mujoco.robots import Robot, find_robots
-from lucky_recorder.capture.mujoco.simulation import Simulation, Sync
-from lucky_recorder.capture.schedule import Clocks, clocks
-from lucky_recorder.capture.streams import scans_of, streams_of
+from lucky_recorder.capture.robots import Robot
+from lucky_recorder.capture.schedule import UNSETTLED, Clocks, clocks, schedule
+from lucky_recorder.capture.snapshot import Snapshot
+from lucky_recorder.capture.streams import at_rates, scans_of, streams_of
+from lucky_recorder.capture.sync import Sync, needs_gl
+from lucky_recorder.episode.keys import GYM_ACTION, MODES
 from lucky_recorder.episode.schema import Schema
-from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
@@ -36,20 +33,22 @@ if TYPE_CHECKING:
 class Source:
     """One simulation being recorded.
 
+    What follows from its model and data is a `Binding`, which is replaced as a whole where an environment makes them
+    anew. The methods are many, since each is one thing that a recording asks of a simulation; they hold no state.
+
     Attributes:
+        settings: What is recorded.
         schema: What its rows and frames are.
-        columns: The columns, each with the channel it derives from.
-        channels: The channels, each once.
         moment: What callables are given: one object for the whole recording.
         clocks: The rates.
-        time: An object whose ``time`` is the simulation's own, or None.
-        painter: Draws its pictures in the worker, or None without cameras.
+        needs_gl: Whether pictures are drawn here, rather than by the environment's own ``render()``.
+        renderer: Draws its pictures in the worker, or None without cameras.
     """
 
     def __init__(
         self,
         settings: RecorderSettings,
-        simulation: Simulation | None,
+        simulation: simulator.Simulation | None,
         clocks: Clocks,
         env: Any = None,
         render: Callable[[], Any] | None = None,
@@ -57,103 +56,42 @@ class Source:
         self.settings = settings
         self.clocks = clocks
         self.moment = Moment(env=getattr(env, "unwrapped", env))
+        self.needs_gl = needs_gl(settings)
         self._env = env
         self._render = render
+        binding = bind(settings, simulation, env, render)
+        self.schema = self._schema_of(binding)
+        self._take(binding)
         cameras = settings.recorded_cameras
-        self.needs_gl = any(c.source != "render" for c in cameras)
-        self.schema = self._build(simulation)
-        self._fill_moment()
-        self.painter = Painter(cameras, settings.render_quality) if cameras else None
+        self.renderer = drawing.Renderer(cameras, settings.render_quality) if cameras else None
 
-    def _build(self, simulation: Simulation | None) -> Schema:
-        settings = self.settings
-        self._simulation = simulation
-        self.time: Any = simulation.data if simulation else None
-        self.robots = find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
-        self.columns = columns_of(Scene(settings, simulation, self.robots, self._env))
-        self.channels = tuple({c.channel.name: c.channel for c in self.columns}.values())
-        self._sync = self._level()
-        self._rig = snapshot.Rig(self._eyes())
-        streams = streams_of(settings, self.clocks.data, simulation.model if simulation else None)
-        self._holdings = holdings.Holdings(simulation.model) if simulation and self.needs_gl else None
+    def _schema_of(self, binding: Binding) -> Schema:
+        settings, simulation = self.settings, binding.simulation
         mode = MODES[settings.mode]
         return Schema(
             entity_column=mode.entity_column,
             entity_label=mode.label,
-            robots=tuple(r.name for r in self.robots),
+            robots=tuple(r.name for r in binding.robots),
             hz=self.clocks.data,
-            columns=tuple(c.field for c in self.columns),
-            streams=streams,
-            scans=scans_of(settings, self.clocks.data),
+            columns=tuple(c.field for c in binding.columns),
+            streams=streams_of(settings, self.clocks, simulation.model if simulation else None),
+            scans=scans_of(settings, self.clocks),
             has_rows=settings.record_data,
         )
 
-    def _fill_moment(self) -> None:
-        if self._simulation is not None:
-            self.moment.model, self.moment.data = self._simulation.model, self._simulation.look
+    def _take(self, binding: Binding) -> None:
+        """Look through a binding from here on."""
+        self._binding = binding
+        self._schedule = schedule(self.settings, self.clocks, binding.captures)
+        if binding.simulation is not None:
+            self.moment.model, self.moment.data = binding.simulation.model, binding.simulation.private
 
-    def _eyes(self) -> list[snapshot.Eye]:
-        cameras, lidars = self.settings.recorded_cameras, self.settings.recorded_lidars
-        pool = self._pool(len(cameras)) if self.needs_gl else None
-        seeing = [
-            snapshot.Eye(self.clocks.every(camera.frame_rate), self._look_of(camera, index, pool))
-            for index, camera in enumerate(cameras)
-        ]
-        feeling = [
-            snapshot.Eye(self.clocks.every(lidar.rate), self._scan_of(lidar, index))
-            for index, lidar in enumerate(lidars)
-        ]
-        return seeing + feeling
+    # What is looked at.
 
-    def _look_of(self, camera: Camera, index: int, pool: snapshot.ScenePool | None) -> snapshot.Look:
-        if camera.source == "render":
-            if self._render is None:
-                raise SettingsError.of(
-                    f"camera {camera.name!r}: source",
-                    "render",
-                    "there is no env.render() here that gives pictures; make the env with render_mode='rgb_array'",
-                )
-            return snapshot.through_render(self._render, camera, index)
-        assert self._simulation is not None
-        assert pool is not None
-        has_masks = "mask" in self.settings.kinds_of(camera)
-        field = f"camera {camera.name!r}: masks"
-        labels = Labels(self._simulation.model, camera.masks or (), field) if has_masks else None
-        return snapshot.through_model(self._simulation, camera, index, pool, labels)
-
-    def _scan_of(self, lidar: Lidar, index: int) -> snapshot.Look:
-        if self._simulation is None:
-            raise SettingsError.of("lidars", lidar.name, "no MuJoCo model was found to cast rays in")
-        names.id_of(self._simulation.model, "site", lidar.site, f"lidar {lidar.name!r}: site")
-        return snapshot.through_state(self._simulation, index)
-
-    def casters(self) -> list[Caster]:
-        """Return what scans for each lidar, on a private copy of the model as it is now."""
-        simulation = self._simulation
-        assert simulation is not None
-        model = copy.copy(simulation.model)
-        bounds.refresh(model)
-        return [Caster(lidar, model) for lidar in self.settings.recorded_lidars]
-
-    def _pool(self, cameras: int) -> snapshot.ScenePool:
-        if self._simulation is None:
-            raise SettingsError.of(
-                "cameras",
-                tuple(c.name for c in self.settings.recorded_cameras),
-                "no MuJoCo model was found; use source='render'",
-            )
-        return snapshot.ScenePool(self._simulation.model, cameras, self.settings.worker_timeout_s)
-
-    def _level(self) -> Sync:
-        if self._simulation is None:
-            return Sync.NOTHING
-        kinds = {str(c.source).partition(":")[0] for c in self.settings.columns if isinstance(c.source, str)}
-        calls = any(c.is_called for c in self.settings.columns)
-        if self.settings.record_data and (calls or "sensor" in kinds):
-            return Sync.FORWARD
-        sees = self.needs_gl
-        places = self.settings.record_data and kinds & set(KINEMATIC_KINDS)
-        return Sync.KINEMATICS if sees or places else Sync.NOTHING
+    @property
+    def robots(self) -> tuple[Robot, ...]:
+        """Whose rows there are."""
+        return self._binding.robots
 
     @property
     def entity_ids(self) -> tuple[int, ...]:
@@ -161,32 +99,57 @@ class Source:
         return tuple(r.entity_id for r in self.robots)
 
     @property
-    def sync(self) -> Callable[[], None] | None:
-        """The function that brings the private data to the present state; None if nothing looks through it."""
-        simulation, level = self._simulation, self._sync
-        if simulation is None or level is Sync.NOTHING:
-            return None
-        return lambda: simulation.sync(level)
+    def columns(self) -> tuple[DerivedColumn, ...]:
+        """The columns, each with the channel it derives from."""
+        return self._binding.columns
 
-    def refresh(self) -> None:
-        """Bring the private data to the present state, with everything that follows from it."""
-        if self._simulation is not None:
-            self._simulation.sync(Sync.FORWARD)
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The channels, each once."""
+        return self._binding.channels
+
+    @property
+    def time(self) -> Any:
+        """An object whose ``time`` is the simulation's own; None without MuJoCo."""
+        simulation = self._binding.simulation
+        return simulation.data if simulation else None
 
     @property
     def instabilities(self) -> NDArray[np.int32] | None:
         """How often MuJoCo has found a bad state and reset itself, always up to date; None where it never does."""
-        return self._simulation.instabilities if self._simulation else None
+        simulation = self._binding.simulation
+        return simulation.instabilities if simulation else None
+
+    # Looking. What these properties return is bound once and called at every tick.
 
     @property
-    def snapshot(self) -> Callable[[int], list[snapshot.Sight]] | None:
-        """The function that looks through everything that is due at a tick; None without cameras and lidars."""
-        return self._rig.snapshot if self.schema.streams or self.schema.scans else None
+    def sync_level(self) -> Sync:
+        """How much must follow from a state before it is looked at."""
+        return self._binding.level
+
+    @property
+    def sync(self) -> Callable[[], None] | None:
+        """The function that brings the private data to the present state; None if nothing looks through it."""
+        simulation, level = self._binding.simulation, self._binding.level
+        if simulation is None or level is Sync.NOTHING:
+            return None
+        return lambda: simulation.sync(level)
+
+    @property
+    def snapshot(self) -> Callable[[int], list[Snapshot]] | None:
+        """The function that takes a snapshot of all that is due at a tick; None without cameras and lidars."""
+        return self._schedule.snapshot if self.schema.streams or self.schema.scans else None
 
     @property
     def fingerprint(self) -> Callable[[], bytes] | None:
         """The function that tells one state of the simulation from another; None without MuJoCo."""
-        return self._simulation.fingerprint if self._simulation else None
+        simulation = self._binding.simulation
+        return simulation.fingerprint if simulation else None
+
+    def refresh(self) -> None:
+        """Bring the private data to the present state, with everything that follows from it."""
+        if self._binding.simulation is not None:
+            self._binding.simulation.sync(Sync.FORWARD)
 
     def present(self) -> dict[str, NDArray[Any]]:
         """Return the columns that are known before a policy acts, as a row of the present state would have them.
@@ -198,48 +161,85 @@ class Source:
         values = {c.field.name: c.derive(_reading(c.channel, self.moment), robots, None) for c in self._known_before()}
         return {name: np.array(rows if robots > 1 else rows[0]) for name, rows in values.items()}
 
-    def _known_before(self) -> list[Column]:
-        said = {c.name for c in self.settings.columns if c.source == "gym:action"} | {"gym.action"}
+    def _known_before(self) -> list[DerivedColumn]:
+        said = {c.name for c in self.settings.columns if c.source == "gym:action"} | {GYM_ACTION}
         return [c for c in self.columns if c.channel.phase == "before" and c.field.name not in said]
 
-    def commands(self) -> CommandMap | None:
+    # What an episode takes along of the model as it is when it begins.
+
+    def commands(self) -> simulator.CommandMap | None:
         """Return the mapping of the commands, with the ranges of this moment."""
-        if not any(c.is_command for c in self.columns) or self._simulation is None:
+        simulation = self._binding.simulation
+        if simulation is None or not any(c.is_command for c in self.columns):
             return None
-        model = self._simulation.model
-        return CommandMap.of(model, range(names.actuator_count(model)))
+        return simulator.CommandMap.of_all(simulation.model)
+
+    def casters(self) -> list[simulator.Caster]:
+        """Return what scans for each lidar, on a private copy of the model as it is now."""
+        simulation = self._binding.simulation
+        assert simulation is not None
+        model = copy.copy(simulation.model)
+        simulator.refresh_bounds(model)
+        return [simulator.Caster(lidar, model) for lidar in self.settings.recorded_lidars]
 
     def model_copy(self) -> mujoco.MjModel | None:
-        """Return a private copy of the model for the painter, or None if nothing is drawn."""
-        return copy.copy(self._simulation.model) if self._simulation and self.needs_gl else None
+        """Return a private copy of the model for the renderer, or None if nothing is drawn."""
+        simulation = self._binding.simulation
+        return copy.copy(simulation.model) if simulation and self.needs_gl else None
 
-    def change(self) -> holdings.Change | None:
+    def asset_change(self) -> simulator.AssetChange | None:
         """Return what a rendering context must be told of the model since it was last asked."""
-        return self._holdings.change() if self._holdings and self.needs_gl else None
+        assets = self._binding.assets
+        return assets.change() if assets else None
+
+    # What may change while a recording goes on.
 
     def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> bool:
         """Look at another model and data, if these are not the ones it looks at; returns whether the model is another.
 
+        A refusal leaves everything as it was.
+
         Raises:
             SettingsError: If the new model gives other columns: a session's rows all have one layout.
         """
-        simulation = self._simulation
-        if simulation is None or (simulation.model is model and simulation.data is data):
+        bound = self._binding.simulation
+        if bound is None or (bound.model is model and bound.data is data):
             return False
-        is_other, before = simulation.model is not model, dict(vars(self))
-        try:
-            schema = self._build(Simulation(model, data))
-            if schema != self.schema:
-                raise SettingsError(
-                    "the environment changed its model: its columns, robots or cameras are others than before"
-                )
-        except BaseException:
-            vars(self).update(before)
-            raise
-        if not is_other:
-            self._holdings = before["_holdings"]
-        self._fill_moment()
+        binding = bind(self.settings, simulator.Simulation(model, data), self._env, self._render)
+        if self._schema_of(binding) != self.schema:
+            raise SettingsError(
+                "the environment changed its model: its columns, robots or cameras are others than before"
+            )
+        is_other = bound.model is not model
+        # A rendering context stays as long as the model does, and so does the memory of what it was told.
+        self._take(binding if is_other else replace(binding, assets=self._binding.assets))
         return is_other
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether the rates are known; until then only tick 0 can be recorded."""
+        return self.clocks.is_settled
+
+    def settle_rates(self, control: Fraction) -> None:
+        """Take the rates from the control rate, once it is known; a refusal leaves everything as it was.
+
+        Streams, columns and robots were refused when the source was opened, if they could not be recorded.
+
+        Args:
+            control: Steps of the environment per second.
+
+        Raises:
+            SettingsError: If a rate does not divide it, or a codec does not hold so many frames a second.
+            StateError: If the rates are known already.
+        """
+        if self.has_rates:
+            raise StateError(f"the rates are known already: {self.clocks.control} steps a second")
+        settled = clocks(self.settings, control)
+        streams = at_rates(self.settings, settled, self.schema.streams)
+        scans = scans_of(self.settings, settled)
+        self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
+        self.clocks = settled
+        self._schedule = schedule(self.settings, settled, self._binding.captures)
 
 
 def _reading(channel: Channel, moment: Moment) -> NDArray[Any]:
@@ -250,13 +250,6 @@ def _reading(channel: Channel, moment: Moment) -> NDArray[Any]:
     return np.asarray(channel.read(moment), channel.dtype)[None]
 
 
-def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:
-    """Return the one entity of a simulation that is no MuJoCo."""
-    if settings.robots is not None:
-        raise SettingsError.of("robots", settings.robots, "no MuJoCo model was found to look for them in")
-    return (Robot("env", (), ()),)
-
-
 def open_source(
     settings: RecorderSettings,
     model: mujoco.MjModel | None = None,
@@ -265,11 +258,24 @@ def open_source(
     render: Callable[[], Any] | None = None,
     control: Fraction | None = None,
     substeps: int = 1,
+    learns_rate: bool = False,
 ) -> Source:
     """Look at a simulation for the first time.
+
+    Args:
+        settings: What is recorded.
+        model: The model, if MuJoCo simulates it.
+        data: The data that belong to it.
+        env: The environment as it is stepped, if there is one.
+        render: Its ``render()``, if that gives pictures.
+        control: Steps of the environment per second, if they are known.
+        substeps: In how many parts a step of the environment can be taken.
+        learns_rate: Whether the rates may be settled later, with `Source.settle_rates`, where nothing says them yet.
 
     Raises:
         SettingsError: If the settings cannot be recorded from it.
     """
-    simulation = Simulation(model, data) if model is not None and data is not None else None
-    return Source(settings, simulation, clocks(settings, control, substeps), env, render)
+    simulation = simulator.Simulation(model, data) if model is not None and data is not None else None
+    is_unknown = settings.data_hz is None and control is None
+    rates = UNSETTLED if learns_rate and is_unknown else clocks(settings, control, substeps)
+    return Source(settings, simulation, rates, env, render)

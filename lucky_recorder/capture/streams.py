@@ -2,58 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lucky_recorder.capture.draw.depth import Frustum
 from lucky_recorder.capture.mujoco.snapshot import view_of
+from lucky_recorder.capture.schedule import Clocks
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.schema import ScanStream, Stream, StreamKind
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.bindings import Camera, Lidar
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.sensors import DEPTH_SENSORS
+from lucky_recorder.video.codecs import Codec, known
 
 if TYPE_CHECKING:
     import mujoco
 
-    from lucky_recorder.video.codecs import Codec
 
-
-def streams_of(settings: RecorderSettings, data_rate: Fraction, model: mujoco.MjModel | None) -> tuple[Stream, ...]:
+def streams_of(settings: RecorderSettings, clocks: Clocks, model: mujoco.MjModel | None) -> tuple[Stream, ...]:
     """Return the streams of every recorded camera.
 
     Raises:
         SettingsError: If a camera's rate or sensor model cannot be recorded.
         VideoError: If no encoder of the video format works here.
     """
-    return tuple(
-        _stream(settings, camera, kind, camera.frame_rate or data_rate, model)
-        for camera in settings.recorded_cameras
-        for kind in settings.kinds_of(camera)
-    )
+    return tuple(_stream(settings, camera, kind, clocks, model) for camera, kind in _filmed(settings))
+
+
+def _filmed(settings: RecorderSettings) -> Iterator[tuple[Camera, StreamKind]]:
+    return ((camera, kind) for camera in settings.recorded_cameras for kind in settings.kinds_of(camera))
+
+
+def at_rates(settings: RecorderSettings, clocks: Clocks, streams: Sequence[Stream]) -> tuple[Stream, ...]:
+    """Return streams that were made before the rates were known with the rates as they are known now.
+
+    Raises:
+        SettingsError: If a camera's rate cannot be recorded.
+    """
+    rates = [_rate(camera, clocks, stream) for (camera, _), stream in zip(_filmed(settings), streams, strict=True)]
+    return tuple(replace(stream, rate=rate) for stream, rate in zip(streams, rates, strict=True))
 
 
 def _stream(
-    settings: RecorderSettings, camera: Camera, kind: StreamKind, rate: Fraction, model: mujoco.MjModel | None
+    settings: RecorderSettings, camera: Camera, kind: StreamKind, clocks: Clocks, model: mujoco.MjModel | None
 ) -> Stream:
-    size = (camera.width, camera.height, rate)
+    rate = clocks.rate_of(camera.frame_rate)
+    base = Stream(camera.key_of(kind), camera.name, kind, camera.width, camera.height, rate)
     if kind == "rgbd":
-        return Stream(camera.key_of(kind), camera.name, kind, *size, encoder="", codec="", suffix=".mkv")
+        return replace(base, encoder="", codec="", pix_fmt="yuv420p", suffix=".mkv")
     codec = _codec(settings, camera, kind)
-    if codec.fastest is not None and rate > codec.fastest:
-        field = "data_hz" if camera.frame_rate is None else f"camera {camera.name!r}: frame_rate"
-        remedy = f"{codec.name} video of the camera {camera.name!r} holds at most {codec.fastest} frames a second"
-        raise SettingsError.of(field, clock.show(rate), remedy)
+    stream = replace(base, encoder=codec.key, codec=codec.name, pix_fmt=codec.pix_fmt, suffix=codec.suffix)
+    _rate(camera, clocks, stream)
     info = _depth_info(camera, model) if kind == "depth" else _labels_info(camera) if kind == "mask" else {}
-    return Stream(
-        camera.key_of(kind), camera.name, kind, *size, codec.key, codec.name, codec.pix_fmt, codec.suffix, info
-    )
+    return replace(stream, info=info)
+
+
+def _rate(camera: Camera, clocks: Clocks, stream: Stream) -> Fraction:
+    """Return a stream's rate, if its codec holds that many frames a second."""
+    rate = clocks.rate_of(camera.frame_rate)
+    fastest = known(stream.encoder).fastest if stream.encoder else None
+    if fastest is not None and rate > fastest:
+        field = "data_hz" if camera.frame_rate is None else f"camera {camera.name!r}: frame_rate"
+        remedy = f"{stream.codec} video of the camera {camera.name!r} holds at most {fastest} frames a second"
+        raise SettingsError.of(field, clock.show(rate), remedy)
+    return rate
 
 
 def _codec(settings: RecorderSettings, camera: Camera, kind: StreamKind) -> Codec:
     from lucky_recorder.video.available import resolve
-    from lucky_recorder.video.codecs import known
 
     if kind == "color":
         return resolve(settings.video_format, settings.hardware_encoder, width=camera.width, height=camera.height)
@@ -100,9 +119,9 @@ def _focal(camera: Camera, model: mujoco.MjModel | None) -> float:
     return Frustum.of(scene, camera.width, camera.height).focal
 
 
-def scans_of(settings: RecorderSettings, data_rate: Fraction) -> tuple[ScanStream, ...]:
+def scans_of(settings: RecorderSettings, clocks: Clocks) -> tuple[ScanStream, ...]:
     """Return the scan streams of every recorded lidar."""
-    return tuple(_scan(lidar, lidar.rate or data_rate) for lidar in settings.recorded_lidars)
+    return tuple(_scan(lidar, clocks.rate_of(lidar.rate)) for lidar in settings.recorded_lidars)
 
 
 def _scan(lidar: Lidar, rate: Fraction) -> ScanStream:

@@ -42,7 +42,10 @@ def measure(path: Path) -> Disk:
         StorageError: If nothing can be written there.
     """
     folder = existing(path)
-    with files.naming(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".lucky-recorder-doctor-") as place:
+    with (
+        files.storage_errors(folder),
+        tempfile.TemporaryDirectory(dir=folder, prefix=".lucky-recorder-doctor-") as place,
+    ):
         trial = Path(place)
         return Disk(folder, _speed(trial), _latency(trial), shutil.disk_usage(folder).free, _links(trial))
 

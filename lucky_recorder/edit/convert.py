@@ -5,6 +5,7 @@ Videos are linked, not encoded again; where there are no links they are copied.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
@@ -16,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lucky_recorder.capture.mujoco.robots import entity_id
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome, VideoFile
-from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, Schema, Stream
+from lucky_recorder.episode.schema import Field, Schema, Stream, entity_id
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
 from lucky_recorder.koyu import layout
@@ -27,12 +27,13 @@ from lucky_recorder.koyu.bundle import link
 from lucky_recorder.koyu.index import IMAGES, Feature
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
+from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.layout import Chunking
-from lucky_recorder.session.reader import Episode, Session
+from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
-from lucky_recorder.storage.write import make_folder, naming
+from lucky_recorder.storage.write import make_folder, storage_errors
 from lucky_recorder.video.probe import VideoInfo, probe
 
 _FILES_PER_CHUNK = 40
@@ -79,10 +80,11 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     source = Session(session)
     schema = _schema_of(source)
     if settings.id_seed is None:
-        settings = _replaced(settings, id_seed=_fingerprint(source.path))
-    sink = KoyuSink(settings.folder(Path()), schema, settings, source.tasks)
+        settings = dataclasses.replace(settings, id_seed=_fingerprint(source.path))
+    sink = KoyuSink(settings.folder(Path()), settings)
     rows = skipped = episodes = 0
     try:
+        sink.open(schema, source.tasks)
         for episode in source:
             record = _record_of(source, episode, schema)
             if record is None:
@@ -95,17 +97,11 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     return Converted(sink.root, episodes, rows, skipped)
 
 
-def _replaced(settings: KoyuSettings, **fields: Any) -> KoyuSettings:
-    import dataclasses
-
-    return dataclasses.replace(settings, **fields)
-
-
 def _fingerprint(session: Path) -> int:
     """Return a number that is the same for the same session, and another for any other."""
     digest = hashlib.blake2b(digest_size=7)
     for name in ("meta/info.json", "meta/stats.json"):
-        with naming(session / name):
+        with storage_errors(session / name):
             digest.update((session / name).read_bytes())
     return int.from_bytes(digest.digest(), "little")
 
@@ -115,14 +111,15 @@ def _schema_of(session: Session) -> Schema:
     if not len(session):
         raise FormatError(f"{session.path}: has no episode to convert")
     rows = next(iter(session)).rows()
-    leading = {"index", "timestamp", "episode_index", "frame_index", "task_index", "frame_flags"}
-    entity = next((n for n in ("robot_id", "sim_id", "entity_id") if n in rows.column_names), "entity_id")
+    entity = next((n for n in keys.ENTITY_COLUMNS if n in rows.column_names), "entity_id")
+    bare = Schema(entity, keys.MODES["custom"].label, session.robots, session.hz, (), _streams_of(session))
+    leading = {f.name for f in bare.leading}
     columns = tuple(
         _field_of(name, session.features.get(name, {}), rows.schema.field(name).type)
         for name in rows.column_names
-        if name not in leading | {entity}
+        if name not in leading
     )
-    return Schema(entity, "custom", session.robots, session.hz, columns, _streams_of(session))
+    return dataclasses.replace(bare, columns=columns)
 
 
 def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field:
@@ -158,8 +155,8 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
     if not indices <= set(range(len(session.tasks))):
         raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
     return EpisodeRecord(
-        attempt=episode.index,
-        ticks=episode.ticks,
+        take=episode.index,
+        data_ticks=episode.ticks,
         rows=episode.length,
         columns=columns,
         outcome=Outcome(episode.success),
@@ -203,7 +200,7 @@ def _written_ns(session: Session, episode: Episode) -> int:
     """Return when an episode's data file was written, less how long it lasted."""
     chunk, file = episode.meta["chunk_index"], episode.meta["file_index"]
     path = session.path / f"data/chunk-{chunk:03d}/file-{file:03d}.parquet"
-    with naming(path):
+    with storage_errors(path):
         written = path.stat().st_mtime_ns
     return max(0, written - clock.tick_ns(episode.ticks, session.hz))
 
@@ -231,8 +228,9 @@ def koyu_to_session(dataset: str | Path, session: str | Path) -> Converted:
         schema = _session_schema(source, sidecars)
         tasks = _descriptions(source, sidecars)
         root = _claim(Path(session))
-        sink = SessionSink(root, schema, Chunking(_FILES_PER_CHUNK), tasks)
+        sink = SessionSink(root, Chunking(_FILES_PER_CHUNK))
         try:
+            sink.open(schema, tasks)
             for number, sidecar in enumerate(sidecars):
                 sink.prepare(_episode_of(source, number, sidecar, schema, tasks, sink)).commit()
         finally:
@@ -285,7 +283,7 @@ def _descriptions(dataset: Dataset, sidecars: Iterable[Mapping[str, Any]]) -> li
     found: dict[str, None] = {}
     for entry, sidecar in zip(dataset.episodes, sidecars, strict=True):
         found |= dict.fromkeys([entry.task_description, *(text for _, text in _changes(sidecar))])
-    return [text for text in found if text.strip()] or ["Default Task"]
+    return [text for text in found if text.strip()] or [keys.DEFAULT_TASK]
 
 
 def _changes(sidecar: Mapping[str, Any]) -> list[tuple[int, str]]:
@@ -312,8 +310,8 @@ def _episode_of(
     entry, columns = dataset.episodes[number], dataset.columns(number)
     rows = entry.length
     reward = sidecar.get("reward")
-    flags = np.full(rows, NEW_POLICY_STEP, np.uint8)
-    flags[:1] |= POST_RESET
+    flags = np.full(rows, keys.NEW_POLICY_STEP, np.uint8)
+    flags[:1] |= keys.POST_RESET
     task_index = np.full(rows, _index_of(tasks, entry.task_description), np.int64)
     for step, description in _changes(sidecar):
         task_index[max(step, 0) :] = _index_of(tasks, description)
@@ -326,8 +324,8 @@ def _episode_of(
         **{f.name: columns[f.name].reshape(rows, *f.shape).astype(np.float64) for f in schema.columns},
     }
     return EpisodeRecord(
-        attempt=number,
-        ticks=rows,
+        take=number,
+        data_ticks=rows,
         rows=rows,
         columns=values,
         outcome=Outcome(isinstance(reward, int | float) and reward >= _JUDGED_GOOD),

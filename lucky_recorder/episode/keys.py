@@ -21,16 +21,40 @@ NEW_POLICY_STEP, POST_RESET = 1, 2
 DEFAULT_TASK = "Default Task"
 
 # Streams: the prefix of a feature key, and what follows the camera's Output Name.
+OBSERVATION = "observation."
 IMAGES, MASKS = "observation.images.", "observation.masks."
 DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"
 LIDAR_PREFIX = "lidar-"
 VIDEOS, DATA = "videos/", "data/"
+
+# How pictures may be encoded, in the words of ``video.codec``.
+COLOR_CODECS, DEPTH_CODEC = ("h264", "hevc", "av1"), "ffv1"
 
 # Under which name a data file's footer carries its episodes' rows of meta/episodes.
 FOOTER = b"lucky_recorder.episodes"
 
 # What a column of one's own may hold: numpy's names.
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
+
+
+def image_key(camera: str) -> str:
+    """Return the feature key of a camera's colour stream, by its Output Name; with `DEPTH_SUFFIX`, of its depth."""
+    return IMAGES + camera
+
+
+def mask_key(camera: str) -> str:
+    """Return the key, and folder, of a camera's masks."""
+    return MASKS + camera
+
+
+def lidar_key(name: str) -> str:
+    """Return what a lidar's files are called by, before their number."""
+    return LIDAR_PREFIX + name
+
+
+def video_column(key: str, part: str) -> str:
+    """Return the column of ``meta/episodes`` that says a part of where a stream's video is, such as ``file_index``."""
+    return f"{VIDEOS}{key}/{part}"
 
 
 class ModeLabel(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,18 +36,37 @@ class VideoFile(NamedTuple):
     bytes: int
 
 
+class Reason(enum.StrEnum):
+    """Why an episode ended.
+
+    Attributes:
+        VERDICT: It was judged.
+        NO_VERDICT: It was over, and nothing says whether it succeeded.
+        TIME_LIMIT: It had lasted ``max_episode_length_s``.
+        STOPPED: It was broken off: a reset, the end of the program, an interrupt.
+        ERROR: The environment raised an error.
+        STREAM_FAILED: A camera, depth, mask or lidar stream failed.
+    """
+
+    VERDICT = "verdict"
+    NO_VERDICT = "no_verdict"
+    TIME_LIMIT = "time_limit"
+    STOPPED = "stopped"
+    ERROR = "error"
+    STREAM_FAILED = "stream_failed"
+
+
 class Outcome(NamedTuple):
     """How an episode ended.
 
     Attributes:
         success: The verdict that is recorded.
-        reason: Why it ended: ``verdict``, ``no_verdict`` (nothing says whether it succeeded), ``time_limit``,
-            ``stopped``, ``error`` or ``stream_failed``.
+        reason: Why it ended.
         reward: The verdict as a number, if the caller gave one.
     """
 
     success: bool
-    reason: str = "verdict"
+    reason: Reason = Reason.VERDICT
     reward: float | None = None
 
 
@@ -80,8 +100,8 @@ class EpisodeRecord:
     """A finished episode, the same for every format. It has no index yet: a format gives it one when it commits.
 
     Attributes:
-        attempt: Number of the attempt within the recording, from 0; discarded attempts count.
-        ticks: Data ticks; rows are one per robot per tick.
+        take: Number of the take (the attempt at an episode) within the recording, from 0; discarded ones count.
+        data_ticks: Ticks that have rows, one per robot.
         rows: Rows.
         columns: A column per `Schema.fields`, except ``index`` and ``episode_index``; arrays of shape ``(rows, …)``.
         missing: For nullable columns: bool, shape ``(rows,)``, True where there is no value.
@@ -94,8 +114,8 @@ class EpisodeRecord:
         events: What was marked within it, in order.
     """
 
-    attempt: int
-    ticks: int
+    take: int
+    data_ticks: int
     rows: int
     columns: Mapping[str, NDArray[Any]]
     outcome: Outcome

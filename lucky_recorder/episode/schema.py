@@ -6,14 +6,12 @@ mode it came from is a label here; nothing downstream asks.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-FLAG_NAMES = ("new_policy_step", "post_reset")
-NEW_POLICY_STEP = 1
-POST_RESET = 2
-DEFAULT_TASK = "Default Task"
+from lucky_recorder.episode import keys
 
 StreamKind = Literal["color", "depth", "rgbd", "mask"]
 
@@ -143,13 +141,13 @@ class Schema:
     def leading(self) -> tuple[Field, ...]:
         """The columns every row starts with."""
         return (
-            Field("index", "int64"),
+            Field(keys.INDEX, "int64"),
             Field(self.entity_column, "int64"),
-            Field("timestamp", "float64"),
-            Field("episode_index", "int64"),
-            Field("frame_index", "int64"),
-            Field("task_index", "int64"),
-            Field("frame_flags", "uint8", flags=FLAG_NAMES),
+            Field(keys.TIMESTAMP, "float64"),
+            Field(keys.EPISODE_INDEX, "int64"),
+            Field(keys.FRAME_INDEX, "int64"),
+            Field(keys.TASK_INDEX, "int64"),
+            Field(keys.FRAME_FLAGS, "uint8", flags=keys.FLAG_NAMES),
         )
 
     @property
@@ -170,3 +168,8 @@ class Schema:
     def entity_type_field(self) -> str:
         """``robot_type``, ``sim_type`` or ``entity_type``: named after the entity column."""
         return self.entity_column.removesuffix("_id") + "_type"
+
+
+def entity_id(name: str) -> int:
+    """Return the id of a robot or entity: a hash of its name, the same on every machine, 64 bits, stored signed."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)

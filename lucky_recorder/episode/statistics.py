@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.keys import LARGEST_MAGNITUDE
+
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 _LEVELS = 256
-_LARGEST = 1e150
 
 Floats = NDArray[np.float64]
 
@@ -24,8 +25,8 @@ Floats = NDArray[np.float64]
 class ColumnStatistics:
     """Statistics of one column over some rows.
 
-    Rows without a value do not count, nor do rows with NaN, an infinity or a magnitude above 1e150, which stand for
-    "no value" and whose squares are no float64.
+    Rows without a value do not count, nor do rows with NaN, an infinity or a magnitude above 1e150
+    (`keys.LARGEST_MAGNITUDE`), which stand for "no value" and whose squares are no float64.
 
     Attributes:
         count: Rows counted.
@@ -49,7 +50,7 @@ class ColumnStatistics:
     def of(cls, rows: NDArray[Any]) -> ColumnStatistics:
         """Measure rows of shape ``(rows, …)``."""
         values = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64)
-        values = values[(np.abs(values) <= _LARGEST).all(axis=1)]
+        values = values[(np.abs(values) <= LARGEST_MAGNITUDE).all(axis=1)]
         if not len(values):
             return cls._nothing(values.shape[1])
         mean = values.mean(axis=0)

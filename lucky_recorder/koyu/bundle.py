@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder.errors import CaptureError, StorageError
 from lucky_recorder.koyu import layout
-from lucky_recorder.storage.write import naming, sync_file, sync_folder, write_json
+from lucky_recorder.storage.write import storage_errors, sync_file, sync_folder, write_json
 
 MICROSECOND_NS = 1000
 
@@ -87,13 +87,13 @@ def write(folder: Path, bundle: Bundle) -> None:
     Raises:
         StorageError: If the file system refuses, or a file is not whole afterwards.
     """
-    with naming(folder):
+    with storage_errors(folder):
         folder.mkdir()
     for key, source in bundle.videos.items():
         link(source, folder / layout.video_name(key))
     _write_table(folder / layout.DATA, _table(bundle))
     write_json(folder / layout.SIDECAR, dict(bundle.sidecar))
-    with naming(folder):
+    with storage_errors(folder):
         sync_folder(folder)
 
 
@@ -103,7 +103,7 @@ def link(source: Path, target: Path) -> None:
     Raises:
         StorageError: If the file system refuses.
     """
-    with naming(target):
+    with storage_errors(target):
         try:
             os.link(source, target)
         except OSError:  # another disk, or one without links
@@ -130,7 +130,7 @@ def _lists(values: NDArray[np.float32]) -> pa.Array:
 def _write_table(path: Path, table: pa.Table) -> None:
     # Without dictionaries: hardly a measured value comes twice.
     options = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
-    with naming(path):
+    with storage_errors(path):
         pq.write_table(table, path, row_group_size=max(1, table.num_rows), **options)
         sync_file(path)
         try:

@@ -57,6 +57,11 @@ class Description:
         }
 
 
+def identity(name: str, type_: str, action_source: str) -> dict[str, Any]:
+    """Return the manifest's fields that are known before the rows and frames are."""
+    return {"name": name, "type": type_, ACTION_SOURCE: action_source}
+
+
 def manifest_id(name: str) -> str:
     """Return the id of a dataset's manifest: the same for the same name, also when it is made anew."""
     return f"mf_{uuid.uuid5(_NAMESPACE, name).hex}"
@@ -90,8 +95,8 @@ def read(dataset: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def refuse_other(dataset: Path, description: Description) -> None:
-    """Refuse to append to a dataset of another kind; nothing is touched.
+def refuse_other(dataset: Path, fields: Mapping[str, Any]) -> None:
+    """Refuse to append to a dataset whose manifest says anything else in these fields; nothing is touched.
 
     Raises:
         SettingsError: If its bundles and those to come do not agree; names the field.
@@ -99,11 +104,11 @@ def refuse_other(dataset: Path, description: Description) -> None:
     """
     manifest = read(dataset) if dataset.is_dir() else None
     if manifest is not None:
-        _refuse(dataset, manifest, description)
+        _refuse(dataset, manifest, fields)
 
 
-def _refuse(dataset: Path, manifest: Mapping[str, Any], description: Description) -> None:
-    for name, mine in description.fields().items():
+def _refuse(dataset: Path, manifest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    for name, mine in fields.items():
         theirs = manifest.get(name)
         if name == "id" or (name == ACTION_SOURCE and theirs is None):
             continue
@@ -155,7 +160,7 @@ class ManifestWriter:
         """
         manifest = read(self._dataset)
         if manifest is not None:
-            _refuse(self._dataset, manifest, self._description)
+            _refuse(self._dataset, manifest, self._description.fields())
         listed = [] if manifest is None else manifest["episodes"]
         entries = reconciled(self._dataset, listed)
         if manifest is None or entries != listed:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord, Outcome
-from lucky_recorder.episode.schema import DEFAULT_TASK, Schema
+from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import MICROSECOND_NS, Bundle, as_float32, recorded_at
 from lucky_recorder.koyu.features import Layout, encoding_of, layout_of
-from lucky_recorder.koyu.manifest import ACTION_SOURCE, Description
+from lucky_recorder.koyu.manifest import ACTION_SOURCE, Description, identity, refuse_other
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
 from lucky_recorder.settings.koyu import KoyuSettings
 
@@ -32,14 +32,13 @@ class KoyuSink:
 
     Args:
         root: The dataset's folder.
-        schema: What rows and frames are.
         settings: What the bundles say of themselves.
-        tasks: Task descriptions, in index order.
         preset: The encoder's preset.
-        every: Bundles between two writes of the manifest.
+        metadata_every: Bundles between two writes of the manifest.
 
     Raises:
-        SettingsError: If the recording cannot be bundles, or not of this dataset; nothing is touched.
+        SettingsError: If the dataset that is there is of another kind, or has bundles of the same seed.
+        FormatError: If the dataset that is there is broken.
     """
 
     keeps_broken = False
@@ -47,33 +46,49 @@ class KoyuSink:
     def __init__(
         self,
         root: Path,
-        schema: Schema,
         settings: KoyuSettings,
-        tasks: Sequence[str] = (),
         preset: str = "ultrafast",
-        every: int = 25,
+        metadata_every: int = 25,
     ) -> None:
-        self._layout: Layout = layout_of(schema, settings)
-        self._schema = schema
+        self.root = root.absolute()
         self._settings = settings
-        self._tasks = tuple(tasks) or (DEFAULT_TASK,)
         self._encoding = encoding_of(preset)
+        self._every = metadata_every
         self._next_ns = settings.time_origin_ns
-        self._refuse_used_seed(root)
-        features, mode = self._layout.features, settings.collection_mode
-        description = Description(settings.name, mode, self._layout.fps, features, settings.action)
-        self._writer = DatasetWriter(root, description, every)
-        self.root = self._writer.root
+        # Known once `open` is called.
+        self._is_open = False
+        self._schema: Schema
+        self._tasks: tuple[str, ...]
+        self._layout: Layout
+        self._writer: DatasetWriter
+        self._refuse_used_seed()
+        refuse_other(self.root, identity(settings.name, settings.collection_mode, settings.action))
 
-    def _refuse_used_seed(self, root: Path) -> None:
+    def _refuse_used_seed(self) -> None:
         """Refuse a seed whose first id is taken, before anything is recorded."""
         seed = self._settings.id_seed
-        if seed is not None and (root / layout.EPISODES / layout.bundle_name(self._capture_id(0, 0))).exists():
-            raise SettingsError.of("koyu.id_seed", seed, f"{root} has bundles of this seed already; give another")
+        if seed is not None and (self.root / layout.EPISODES / layout.bundle_name(self._capture_id(0, 0))).exists():
+            raise SettingsError.of("koyu.id_seed", seed, f"{self.root} has bundles of this seed already; give another")
 
-    def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
-        """Return where an attempt's video is written if no other format takes it."""
-        return self._writer.workshop / f"{key}-attempt-{attempt:06d}{suffix}.tmp"
+    def open(self, schema: Schema, tasks: Sequence[str]) -> None:
+        """Learn what rows and frames are, and make the dataset or open the one that is there.
+
+        Raises:
+            SettingsError: If the recording cannot be bundles, or not of this dataset; nothing is touched.
+            FormatError: If the dataset that is there is broken.
+            StorageError: If the file system refuses.
+        """
+        self._schema = schema
+        self._tasks = tuple(tasks) or (keys.DEFAULT_TASK,)
+        self._layout = layout_of(schema, self._settings)
+        kind = self._settings.name, self._settings.collection_mode
+        description = Description(*kind, self._layout.fps, self._layout.features, self._settings.action)
+        self._writer = DatasetWriter(self.root, description, self._every)
+        self._is_open = True
+
+    def stream_path(self, key: str, take: int, suffix: str) -> Path:
+        """Return where a take's video is written if no other format takes it."""
+        return self._writer.workshop / f"{key}-attempt-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's bundles under temporary names.
@@ -99,27 +114,27 @@ class KoyuSink:
         if self._next_ns is None:
             return record.began_ns // MICROSECOND_NS * MICROSECOND_NS
         began = self._next_ns
-        lasted = clock.tick_ns(record.ticks, self._schema.hz)
+        lasted = clock.tick_ns(record.data_ticks, self._schema.hz)
         self._next_ns = began - -lasted // MICROSECOND_NS * MICROSECOND_NS
         return began
 
     def _bundle(self, record: EpisodeRecord, robot: int, began: int) -> Bundle:
-        capture_id = self._capture_id(record.attempt, robot)
+        capture_id = self._capture_id(record.take, robot)
         return Bundle(
             capture_id=capture_id,
-            timestamps=clock.ticks_ns(record.ticks, self._schema.hz) + began,
+            timestamps=clock.ticks_ns(record.data_ticks, self._schema.hz) + began,
             vectors=self._vectors(record, robot),
             sidecar=self._sidecar(record, robot, began, capture_id),
             videos={s.key: record.videos[s.key].file.path for s in self._layout.cameras},
         )
 
-    def _capture_id(self, attempt: int, robot: int) -> str:
+    def _capture_id(self, take: int, robot: int) -> str:
         seed = self._settings.id_seed
-        return uuid.uuid4().hex if seed is None else uuid.uuid5(_NAMESPACE, f"{seed}/{attempt}/{robot}").hex
+        return uuid.uuid4().hex if seed is None else uuid.uuid5(_NAMESPACE, f"{seed}/{take}/{robot}").hex
 
     def _vectors(self, record: EpisodeRecord, robot: int) -> dict[str, Any]:
         robots = self._layout.robots
-        place = f"episode attempt {record.attempt}"
+        place = f"episode attempt {record.take}"
         if len(robots) > 1:
             place += f", robot {robots[robot]!r}"
         vectors = {}
@@ -136,7 +151,7 @@ class KoyuSink:
             "schema_version": layout.SCHEMA_VERSION,
             "capture_id": capture_id,
             "recorded_at": recorded_at(began),
-            "length": record.ticks,
+            "length": record.data_ticks,
             "fps": self._layout.fps,
             "record_hz": self._layout.fps,
             **self._task(int(tasks[0])),
@@ -164,8 +179,9 @@ class KoyuSink:
         return sorted(events, key=lambda event: event["step"])
 
     def close(self) -> None:
-        """Write the manifest and remove what is temporary."""
-        self._writer.close()
+        """Write the manifest and remove what is temporary. Never opened, it has touched nothing."""
+        if self._is_open:
+            self._writer.close()
 
 
 class PreparedEpisode:

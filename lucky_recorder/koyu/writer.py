@@ -13,7 +13,7 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
 from lucky_recorder.storage.lock import Lock, is_abandoned, locked
-from lucky_recorder.storage.write import make_folder, naming, sync_folder
+from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
 
 
 class DatasetWriter:
@@ -39,7 +39,7 @@ class DatasetWriter:
 
     def __init__(self, root: Path, description: Description, every: int = 25) -> None:
         self.root = root.absolute()
-        refuse_other(self.root, description)
+        refuse_other(self.root, description.fields())
         self._episodes = self.root / layout.EPISODES
         self.workshop = self._episodes / f"{layout.TEMPORARY}{os.getpid()}-{uuid.uuid4().hex}"
         self._manifest = ManifestWriter(self.root, description)
@@ -49,7 +49,7 @@ class DatasetWriter:
         with locked(self.root / layout.LOCK):
             sweep(self._episodes)
             self._manifest.open()
-            with naming(self.workshop):
+            with storage_errors(self.workshop):
                 self.workshop.mkdir()
             self._lock = Lock(self.workshop)
             self._lock.attempt()
@@ -84,7 +84,7 @@ class DatasetWriter:
         """Give a bundle's folder its final name: from here on it exists."""
         target = self._episodes / bundle.id
         self._refuse_twin(bundle)
-        with naming(target):
+        with storage_errors(target):
             os.rename(folder, target)
             sync_folder(self._episodes)
         self._manifest.add(entry_of(bundle.sidecar))

@@ -21,8 +21,8 @@ from lucky_recorder.session.checks.info import brief
 from lucky_recorder.session.checks.stats import check_streams
 from lucky_recorder.session.checks.tasks import check_tasks
 from lucky_recorder.session.checks.vectors import type_fault, values
+from lucky_recorder.session.folder import refuse_other_folders
 from lucky_recorder.session.layout import Place
-from lucky_recorder.session.reader import refuse_other_folders
 from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.probe import VideoInfo, probe
 

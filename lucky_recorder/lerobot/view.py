@@ -20,17 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lucky_recorder.episode import keys
 from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.checks.declared import declare
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.reader import CameraStream, Session
-from lucky_recorder.storage.write import make_folder, naming, stage, write_json
+from lucky_recorder.session.folder import CameraStream
+from lucky_recorder.session.opened import scale_of
+from lucky_recorder.session.reader import Session
+from lucky_recorder.storage.write import make_folder, stage, storage_errors, write_json
 
 _LARGEST_DEPTH_CODE = 4095 * 16
-_LARGEST_SCALE = 1e6
-_COLOR_CODECS = ("h264", "hevc", "av1")
 
 
 class View(NamedTuple):
@@ -104,7 +105,7 @@ def _planned(session: Session, target: Path, robot: str | None, depth: bool) -> 
     plan = _Plan(session, target, streams, kept, _robot(session, robot), _scalars(session))
     left_out += [f"episode {e.index}: a camera has no video" for e in every if e not in kept]
     left_out += [f"lidar {name}" for name in session.lidars]
-    left_out += [key for key in session.video_keys() if key.endswith("_rgbd") or key.startswith("observation.masks.")]
+    left_out += [key for key in session.video_keys() if key.endswith(keys.RGBD_SUFFIX) or key.startswith(keys.MASKS)]
     return plan, tuple(left_out)
 
 
@@ -128,13 +129,13 @@ def _streams(session: Session, depth: bool) -> tuple[tuple[CameraStream, ...], l
     for stream in session.cameras.values():
         if (stream.rate / session.hz).denominator != 1:
             left_out.append(f"{stream.key}: runs at {stream.rate} Hz, rows at {session.hz} Hz")
-        elif stream.codec == "ffv1" and not depth:
+        elif stream.codec == keys.DEPTH_CODEC and not depth:
             left_out.append(f"{stream.key}: depth")
-        elif stream.codec == "ffv1" and Fraction(1000) % stream.rate:
+        elif stream.codec == keys.DEPTH_CODEC and Fraction(1000) % stream.rate:
             left_out.append(f"{stream.key}: frame times at {stream.rate} Hz are no whole milliseconds")
-        elif stream.codec == "ffv1" and not _scale(session, stream):
+        elif stream.codec == keys.DEPTH_CODEC and not _scale(session, stream):
             left_out.append(f"{stream.key}: no depth_scale")
-        elif stream.codec not in (*_COLOR_CODECS, "ffv1"):
+        elif stream.codec not in (*keys.COLOR_CODECS, keys.DEPTH_CODEC):
             left_out.append(f"{stream.key}: codec {stream.codec}")
         else:
             kept.append(stream)
@@ -143,8 +144,7 @@ def _streams(session: Session, depth: bool) -> tuple[tuple[CameraStream, ...], l
 
 def _scale(session: Session, stream: CameraStream) -> float:
     """Return the metres of a depth code, 0 if the session does not say them."""
-    scale = session.features[stream.key]["info"].get("depth_scale")
-    return float(scale) if type(scale) in (int, float) and 0 < scale < _LARGEST_SCALE else 0.0
+    return scale_of(session.features[stream.key]) or 0.0
 
 
 def _robot(session: Session, robot: str | None) -> int | None:
@@ -218,7 +218,7 @@ def _link_videos(plan: _Plan) -> None:
 def _video_place(plan: _Plan, episode: Episode, number: int, stream: CameraStream) -> layout.Place:
     if not plan.keeps_data_files:
         return plan.chunking.video(number)
-    parts = (episode.meta[f"videos/{stream.key}/{part}_index"] for part in ("chunk", "file"))
+    parts = (episode.meta[keys.video_column(stream.key, f"{part}_index")] for part in ("chunk", "file"))
     return layout.Place(*parts)
 
 
@@ -227,7 +227,7 @@ def _link(source: Path, target: Path) -> None:
     if target.exists():
         return
     make_folder(target.parent)
-    with naming(target):
+    with storage_errors(target):
         try:
             os.link(source, target)
         except OSError:
@@ -236,27 +236,27 @@ def _link(source: Path, target: Path) -> None:
 
 def _write_meta(plan: _Plan, rows: list[dict[str, Any]]) -> None:
     session, target = plan.session, plan.target
-    keys = {s.key for s in plan.streams}
+    shown = {s.key for s in plan.streams}
     place = layout.Place(0, 0)
     for number, (row, episode) in enumerate(zip(rows, plan.episodes, strict=True)):
-        for name in [n for n in row if n.startswith("videos/") and n.split("/")[1] not in keys]:
+        for name in [n for n in row if n.startswith(keys.VIDEOS) and n.split("/")[1] not in shown]:
             del row[name]
         for stream in plan.streams:
             moved = _video_place(plan, episode, number, stream)
-            row[f"videos/{stream.key}/chunk_index"], row[f"videos/{stream.key}/file_index"] = moved
+            row |= {keys.video_column(stream.key, part): value for part, value in moved._asdict().items()}
         row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
     schema = session.episodes.schema
-    fields = [f for f in schema if not f.name.startswith("videos/") or f.name.split("/")[1] in keys]
+    fields = [f for f in schema if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
     table = pa.Table.from_pylist(rows, schema=pa.schema(fields))
     stage(layout.episodes_path(target, place), lambda p: pq.write_table(table, p, compression="zstd")).commit()
     _link(session.tasks_path(), target / layout.TASKS_PATH)
-    write_json(target / layout.STATS_PATH, _stats(plan, keys))
-    write_json(target / layout.INFO_PATH, _info(plan, keys, sum(r["length"] for r in rows)))
+    write_json(target / layout.STATS_PATH, _stats(plan, shown))
+    write_json(target / layout.INFO_PATH, _info(plan, shown, sum(r["length"] for r in rows)))
 
 
-def _stats(plan: _Plan, keys: set[str]) -> dict[str, Any]:
+def _stats(plan: _Plan, shown: set[str]) -> dict[str, Any]:
     video = {k for k, f in plan.session.features.items() if f.get("dtype") == "video"}
-    stats = {name: entry for name, entry in plan.session.stats.items() if name not in video or name in keys}
+    stats = {name: entry for name, entry in plan.session.stats.items() if name not in video or name in shown}
     if plan.keeps_data_files:
         return stats
     for name in [n for n in stats if n not in video]:
@@ -278,17 +278,16 @@ def _values(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
     return values.reshape(len(column), -1) if len(column) else np.zeros((0, 1))
 
 
-def _info(plan: _Plan, keys: set[str], frames: int) -> dict[str, Any]:
-    features = {
-        key: feature for key, feature in plan.session.features.items() if feature.get("dtype") != "video" or key in keys
-    }
+def _info(plan: _Plan, shown: set[str], frames: int) -> dict[str, Any]:
+    every = plan.session.features.items()
+    features = {key: feature for key, feature in every if feature.get("dtype") != "video" or key in shown}
     for stream in plan.streams:
-        if stream.codec == "ffv1":
+        if stream.codec == keys.DEPTH_CODEC:
             features[stream.key] = _depth_feature(features[stream.key])
     if plan.robot is not None:
         features = {key: _of_one_robot(feature, plan.robot) for key, feature in features.items()}
     info = {key: value for key, value in plan.session.info.items() if key != "video_path"}
-    paths = {"data_path": layout.DATA_PATH} | ({"video_path": layout.VIDEO_PATH} if keys else {})
+    paths = {"data_path": layout.DATA_PATH} | ({"video_path": layout.VIDEO_PATH} if shown else {})
     robots = plan.session.robots
     return (
         info

@@ -13,7 +13,7 @@ from lucky_recorder.episode.record import Event
 from lucky_recorder.episode.schema import Schema
 
 if TYPE_CHECKING:
-    from lucky_recorder.capture.channels import Channel, Column
+    from lucky_recorder.capture.channels import Channel, DerivedColumn
     from lucky_recorder.capture.mujoco.command import CommandMap
 
 BLOCK_ROWS = 1024
@@ -91,7 +91,7 @@ class EpisodeBuffer:
             del missing[ticks:]
         self.events[:] = [event for event in self.events if event.tick <= ticks]
 
-    def finish(self, columns: Sequence[Column], schema: Schema, entities: Sequence[int]) -> FinishedRows:
+    def finish(self, columns: Sequence[DerivedColumn], schema: Schema, entities: Sequence[int]) -> FinishedRows:
         """Derive every column from the raw values: one row per robot per tick."""
         ticks, robots = self.ticks, len(entities)
         tick = np.repeat(np.arange(ticks, dtype=np.int64), robots)

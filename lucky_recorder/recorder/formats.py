@@ -28,32 +28,33 @@ def make_sinks(settings: RecorderSettings, schema: Schema, tasks: Sequence[str])
         SettingsError: If a dataset that exists is of another kind; nothing is touched.
         StorageError: If the file system refuses.
     """
-    # First: a dataset may exist and refuse, a session is always new.
-    bundles = _koyu_sink(settings, schema, tasks)
-    if "session" not in settings.written_formats:
-        return bundles
+    made: list[Sink] = []
     try:
-        return (_session_sink(settings, schema, tasks), *bundles)
+        # Bundles first: a dataset may exist and refuse, a session is always new.
+        for written, make in (("koyu", _koyu_sink), ("session", _session_sink)):
+            if written in settings.written_formats:
+                sink = make(settings)
+                made.insert(0, sink)
+                sink.open(schema, tasks)
     except BaseException:
-        for sink in bundles:
+        for sink in made:
             sink.close()
         raise
+    return tuple(made)
 
 
-def _koyu_sink(settings: RecorderSettings, schema: Schema, tasks: Sequence[str]) -> tuple[Sink, ...]:
-    koyu = settings.koyu
-    if koyu is None or "koyu" not in settings.written_formats:
-        return ()
+def _koyu_sink(settings: RecorderSettings) -> Sink:
     from lucky_recorder.koyu.sink import KoyuSink
 
-    root = koyu.folder(settings.output_dir)
-    return (KoyuSink(root, schema, koyu, tasks, settings.video_preset, settings.metadata_every),)
+    assert settings.koyu is not None
+    root = settings.koyu.folder(settings.output_dir)
+    return KoyuSink(root, settings.koyu, settings.video_preset, settings.metadata_every)
 
 
-def _session_sink(settings: RecorderSettings, schema: Schema, tasks: Sequence[str]) -> Sink:
+def _session_sink(settings: RecorderSettings) -> Sink:
     from lucky_recorder.session import layout
     from lucky_recorder.session.sink import SessionSink
 
     folder = layout.claim_folder(settings.output_dir)
     chunking = layout.Chunking(settings.files_per_chunk, settings.episodes_per_file)
-    return SessionSink(folder, schema, chunking, tasks, settings.metadata_every)
+    return SessionSink(folder, chunking, settings.metadata_every)

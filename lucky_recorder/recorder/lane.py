@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucky_recorder.episode import clock
-from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET
+from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, EpisodeBuffer
 
 if TYPE_CHECKING:
     from lucky_recorder.capture.channels import Channel
-    from lucky_recorder.capture.mujoco.snapshot import Sight
+    from lucky_recorder.capture.snapshot import Snapshot
     from lucky_recorder.capture.source import Source
 
 _CLOCK_TOLERANCE = 0.01
@@ -39,11 +39,11 @@ class Lane:
         last_shown: The last tick whose sights were handed over, or -1.
     """
 
-    def __init__(self, source: Source, task: int, show: Callable[[int, list[Sight]], None]) -> None:
+    def __init__(self, source: Source, task: int, show: Callable[[int, list[Snapshot]], None]) -> None:
         self.source = source
         self.buffer = EpisodeBuffer(source.channels, task, source.commands())
         self.ticks = 0
-        self.sights: list[Sight] | None = None
+        self.sights: list[Snapshot] | None = None
         self.last_shown = -1
         self._show = show
         self._is_open = False
@@ -117,7 +117,7 @@ class Lane:
             self._see(self._snapshot)
         self._is_open = True
 
-    def observe(self) -> list[Sight]:
+    def observe(self) -> list[Snapshot]:
         """Look through what is due at the coming tick; its `look` takes these sights over, unless the state changes."""
         if self._is_open:
             self.drop_half()
@@ -131,7 +131,7 @@ class Lane:
         assert self.sights is not None
         return self.sights
 
-    def _see(self, snapshot: Callable[[int], list[Sight]]) -> None:
+    def _see(self, snapshot: Callable[[int], list[Snapshot]]) -> None:
         """Look through what is due, unless `observe` has done so in this very state."""
         if self.sights is not None and self._fingerprint is not None and self._fingerprint() != self._seen_in:
             self.drop_half()
@@ -279,7 +279,7 @@ class Lane:
             )
 
 
-def release(sights: Sequence[Sight]) -> None:
+def release(sights: Sequence[Snapshot]) -> None:
     """Give back what sights hold that will not be drawn."""
     for sight in sights:
         sight.release()

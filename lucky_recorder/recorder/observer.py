@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lucky_recorder.episode import clock
-from lucky_recorder.episode.record import Outcome
-from lucky_recorder.episode.schema import DEFAULT_TASK
+from lucky_recorder.episode.keys import DEFAULT_TASK
+from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
 from lucky_recorder.recorder import exits as interrupts
 from lucky_recorder.recorder import formats
@@ -380,7 +380,7 @@ class Observer:
         assert self._lane is not None
         if self._lane.ticks != self._most_ticks:
             return False
-        self.end_with(Outcome(False, "time_limit"))
+        self.end_with(Outcome(False, Reason.TIME_LIMIT))
         return True
 
     def settle(self, new_policy_step: bool = True) -> None:
@@ -398,7 +398,7 @@ class Observer:
             with contextlib.suppress(LuckyRecorderError):
                 self._close(f"the session stopped by itself: {error}")
         elif self._lane is not None:
-            self.end_with(Outcome(False, "error"))
+            self.end_with(Outcome(False, Reason.ERROR))
 
     def end_current_episode(self, success: bool, reward: float | None = None) -> None:
         """End the open episode with a verdict. One without a row leaves nothing.

@@ -5,7 +5,6 @@ The first half of this file runs in the caller's thread and only queues work; th
 
 from __future__ import annotations
 
-import math
 import os
 import time
 import weakref
@@ -14,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome
+from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.sink import Prepared, Sink
 from lucky_recorder.errors import LuckyRecorderError, StreamError
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lucky_recorder.capture.mujoco.lidar import Caster
-    from lucky_recorder.capture.mujoco.snapshot import Sight
+    from lucky_recorder.capture.snapshot import Snapshot
     from lucky_recorder.capture.source import Source
 
 _MOST_SCENES = 16
@@ -107,7 +106,7 @@ class Recording:
         self._is_forked = False
         self._is_given_up = False
         self._studio = Studio(
-            source.schema, settings.recorded_cameras, source.painter, [], settings.video_preset, settings.seed
+            source.schema, settings.recorded_cameras, source.renderer, [], settings.video_preset, settings.seed
         )
         self._worker = Worker(_queue_depth(source), settings.worker_timeout_s)
         _living.add(self)
@@ -153,13 +152,13 @@ class Recording:
 
     def begin(self, seed: int | None, task: int) -> Lane:
         """Begin an attempt at an episode; returns the lane that fills it."""
-        self.end(Outcome(False, "stopped"))
-        change = self._source.change()
+        self.end(Outcome(False, Reason.STOPPED))
+        change = self._source.asset_change()
         if change is not None:
-            painter = self._source.painter
+            painter = self._source.renderer
             assert painter is not None
             self._worker.put(
-                lambda: self._guarded(lambda: painter.change(change), "the changed model could not be drawn")
+                lambda: self._guarded(lambda: painter.update(change), "the changed model could not be drawn")
             )
         self._renew_casters()
         attempt = Attempt(self._attempts, seed)
@@ -188,7 +187,7 @@ class Recording:
             casters = self._source.casters()
             self._worker.put(lambda: self._replace_casters(casters))
 
-    def _show(self, attempt: Attempt, tick: int, sights: list[Sight]) -> None:
+    def _show(self, attempt: Attempt, tick: int, sights: list[Snapshot]) -> None:
         """Queue what was seen at a tick; waits while the queue is full."""
         self._worker.put(lambda: self._draw(attempt, tick, sights))
 
@@ -266,7 +265,7 @@ class Recording:
 
     def _finish(self) -> None:
         try:
-            _despite_interrupt(lambda: self.end(Outcome(False, "stopped")))
+            _despite_interrupt(lambda: self.end(Outcome(False, Reason.STOPPED)))
         finally:
             try:
                 _despite_interrupt(lambda: self._worker.call(self._close_sinks))
@@ -286,8 +285,8 @@ class Recording:
     # In the worker.
 
     def _open_painter(self, model: mujoco.MjModel) -> None:
-        assert self._source.painter is not None
-        self._source.painter.open(model)
+        assert self._source.renderer is not None
+        self._source.renderer.open(model)
 
     def _guarded(self, job: Callable[[], None], what: str) -> None:
         """Run a job that belongs to no episode; if it fails, so does all that follows."""
@@ -296,7 +295,7 @@ class Recording:
         except Exception as error:  # as in a stream: a driver may raise anything
             self._fail(None, _ours(error, what))
 
-    def _draw(self, attempt: Attempt, tick: int, sights: list[Sight]) -> None:
+    def _draw(self, attempt: Attempt, tick: int, sights: list[Snapshot]) -> None:
         attempt.last_drawn = tick
         if self.failure is not None and attempt is not self._failed:
             release(sights)
@@ -341,7 +340,7 @@ class Recording:
         try:
             videos, scans = self._finish_tracks(attempt, ticks)
             if attempt is self._failed:
-                outcome = Outcome(False, "stream_failed")
+                outcome = Outcome(False, Reason.STREAM_FAILED)
             if not outcome.success and self._settings.discard_and_retry_failed:
                 unlink(videos, scans)
                 self.counts.discarded += 1
@@ -349,8 +348,8 @@ class Recording:
             finished = buffer.finish(columns, self._schema, entities)
             self._commit(
                 EpisodeRecord(
-                    attempt=attempt.number,
-                    ticks=finished.ticks,
+                    take=attempt.number,
+                    data_ticks=finished.ticks,
                     rows=finished.ticks * len(entities),
                     columns=finished.columns,
                     missing=finished.missing,
@@ -386,7 +385,7 @@ class Recording:
         self, attempt: Attempt, finished: dict[str, Any], key: str, count: int, rate: Fraction, ticks: int
     ) -> None:
         """Frame i is the picture of one certain tick: there must be exactly as many as ticks at which it was due."""
-        expected = math.ceil(ticks * rate / self._source.clocks.base)
+        expected = self._source.clocks.due(ticks, rate)
         if count == expected:
             return
         unlink(
@@ -400,14 +399,14 @@ class Recording:
         cameras = self._settings.recorded_cameras
         if not cameras:
             return True
-        painter = self._source.painter
+        painter = self._source.renderer
         through_render = any(c.source == "render" for c in cameras)
         encodes = all(CODECS[s.encoder].reproducible for s in self._schema.streams if s.encoder)
         return painter is not None and painter.is_software and not through_render and encodes
 
     def _commit(self, record: EpisodeRecord) -> None:
         """Prepare the files of every format, then rename them; one that fails leaves none of them."""
-        is_broken = record.outcome.reason == "stream_failed"
+        is_broken = record.outcome.reason == Reason.STREAM_FAILED
         sinks = [sink for sink in self._sinks if sink.keeps_broken or not is_broken]
         if not sinks:
             unlink(record.videos, record.scans)
@@ -449,8 +448,8 @@ class Recording:
                 sink.close()
             except Exception as error:  # the other formats and the GL context must be closed all the same
                 self._fail(None, _ours(error, f"{sink.root} could not be completed"))
-        if self._source.painter is not None:
-            self._source.painter.close()
+        if self._source.renderer is not None:
+            self._source.renderer.close()
         self._is_closed = True
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lucky_recorder.capture.snapshot import ScanSnapshot, SceneSnapshot, Snapshot
 from lucky_recorder.episode.record import FinishedScans, FinishedVideo, VideoFile
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import PixelHistogram
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lucky_recorder.capture.draw.renderer import Painter
+    from lucky_recorder.capture.draw.renderer import Renderer
     from lucky_recorder.capture.mujoco.lidar import Caster
-    from lucky_recorder.capture.mujoco.snapshot import Picture, Ping, Sight
     from lucky_recorder.video.encoder import VideoEncoder
 
 Place = Callable[[str, str], Path]
@@ -43,7 +43,7 @@ class Studio:
 
     schema: Schema
     cameras: tuple[Camera, ...]
-    painter: Painter | None
+    painter: Renderer | None
     casters: list[Caster]
     preset: str
     seed: int
@@ -117,20 +117,18 @@ class Tracks:
         self._tracks = [[t for t in tracks if t.stream.camera == c.name] for c in studio.cameras]
         self._scans = [ScanTrack(s, place(f"lidar-{s.name}", ".mp4"), studio.preset) for s in studio.schema.scans]
 
-    def write(self, sights: Sequence[Sight]) -> None:
+    def write(self, sights: Sequence[Snapshot]) -> None:
         """Draw, scan and encode what is due at one tick."""
-        from lucky_recorder.capture.mujoco.snapshot import Picture
-
         for sight in sights:
             try:
-                if isinstance(sight, Picture):
+                if isinstance(sight, SceneSnapshot):
                     self._film(sight)
                 else:
                     self._scan(sight)
             finally:
                 sight.release()
 
-    def _film(self, picture: Picture) -> None:
+    def _film(self, picture: SceneSnapshot) -> None:
         for track in self._tracks[picture.camera]:
             if track.error is None:
                 try:
@@ -138,7 +136,7 @@ class Tracks:
                 except Exception as error:  # whatever a driver or a codec raises fails the stream, not the thread
                     self._fail(track, track.stream.key, error)
 
-    def _draw(self, track: Track, picture: Picture) -> tuple[Any, bool]:
+    def _draw(self, track: Track, picture: SceneSnapshot) -> tuple[Any, bool]:
         """Return the pixels of one of a camera's streams, and whether the bottom row is first."""
         painter = self._studio.painter
         assert painter is not None
@@ -148,14 +146,14 @@ class Tracks:
             return painter.labels(picture)
         return self._sense(track, picture, painter), False
 
-    def _sense(self, track: Track, picture: Picture, painter: Painter) -> Any:
+    def _sense(self, track: Track, picture: SceneSnapshot, painter: Renderer) -> Any:
         from lucky_recorder.capture.draw.depth import sensor_codes
 
         depth, frustum = painter.depth(picture)
         noise = sensors.noise(self._studio.seed, self._key, track.stream.key, track.frames)
         return sensor_codes(self._studio.cameras[picture.camera], sensors.View(depth, frustum.focal, noise))
 
-    def _scan(self, ping: Ping) -> None:
+    def _scan(self, ping: ScanSnapshot) -> None:
         track = self._scans[ping.lidar]
         if track.error is not None:
             return
@@ -220,14 +218,12 @@ class Tracks:
             scan.abort()
 
 
-def develop(studio: Studio, sights: Sequence[Sight]) -> list[Sight]:
+def develop(studio: Studio, sights: Sequence[Snapshot]) -> list[Snapshot]:
     """Draw the colours of pictures now; what is drawn stays with a picture, and is what will be encoded."""
-    from lucky_recorder.capture.mujoco.snapshot import Picture
-
-    return [_developed(studio, sight) if isinstance(sight, Picture) else sight for sight in sights]
+    return [_developed(studio, sight) if isinstance(sight, SceneSnapshot) else sight for sight in sights]
 
 
-def _developed(studio: Studio, picture: Picture) -> Picture:
+def _developed(studio: Studio, picture: SceneSnapshot) -> SceneSnapshot:
     painter = studio.painter
     assert painter is not None
     if picture.pixels is not None or _color_key(studio, picture) is None:
@@ -236,15 +232,13 @@ def _developed(studio: Studio, picture: Picture) -> Picture:
     return picture._replace(pixels=(pixels[::-1] if bottom_up else pixels).copy())
 
 
-def colors(studio: Studio, sights: Sequence[Sight]) -> dict[str, NDArray[np.uint8]]:
+def colors(studio: Studio, sights: Sequence[Snapshot]) -> dict[str, NDArray[np.uint8]]:
     """Return copies of the pixels of developed pictures, by feature key."""
-    from lucky_recorder.capture.mujoco.snapshot import Picture
-
-    drawn = {_color_key(studio, s): s.pixels for s in sights if isinstance(s, Picture)}
+    drawn = {_color_key(studio, s): s.pixels for s in sights if isinstance(s, SceneSnapshot)}
     return {key: pixels.copy() for key, pixels in drawn.items() if key is not None and pixels is not None}
 
 
-def _color_key(studio: Studio, picture: Picture) -> str | None:
+def _color_key(studio: Studio, picture: SceneSnapshot) -> str | None:
     """Return the feature key of a picture's colour stream; None if its camera has none."""
     name = studio.cameras[picture.camera].name
     return next((s.key for s in studio.schema.streams if s.camera == name and s.kind == "color"), None)

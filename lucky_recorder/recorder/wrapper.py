@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from lucky_recorder.capture.mujoco import find as resolve
-from lucky_recorder.capture.mujoco.substeps import Substeps, most_parts
+from lucky_recorder.capture import find as resolve
+from lucky_recorder.capture.find import most_parts
+from lucky_recorder.capture.mujoco.substeps import Substeps
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode import clock
-from lucky_recorder.episode.record import Outcome
+from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import CaptureError, StateError
 from lucky_recorder.recorder.observer import Observer, checked_reward, verdict
 from lucky_recorder.recorder.success import SuccessSignal
@@ -449,7 +450,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if said is None and has_rows:
                 said = self._verdict if self._verdict is not None else self._ask(self._success.verdict)
         finally:
-            reason = "no_verdict" if said is None else "verdict"
+            reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
             self.observer.end_with(Outcome(bool(said), reason, reward))
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import SettingsError, StateError, shown
 from lucky_recorder.rollouts.results import Evaluation, Rollout
 from lucky_recorder.settings import validators as v
 
 if TYPE_CHECKING:
-    from lucky_recorder.episode.record import Outcome
     from lucky_recorder.recorder.wrapper import RecordSession
 
 Observation = dict[str, Any]
@@ -141,7 +141,7 @@ def _rollout(env: RecordSession, policy: Policy, seed: int, action: str, execute
 
 
 def _said(outcome: Outcome) -> bool | None:
-    return None if outcome.reason == "no_verdict" else outcome.success
+    return None if outcome.reason == Reason.NO_VERDICT else outcome.success
 
 
 def _reward(outcome: Outcome) -> float | None:

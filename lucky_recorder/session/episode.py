@@ -10,16 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lucky_recorder.errors import FormatError, VideoError
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import FormatError, VideoError, shown
+from lucky_recorder.lazy import lazy
 from lucky_recorder.session import layout
-from lucky_recorder.session.templates import expand
+from lucky_recorder.session.folder import SessionFolder
+from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, labels_of, scale_of
 
 if TYPE_CHECKING:
-    from lucky_recorder.session.reader import Session
-    from lucky_recorder.session.streams import DepthFrames, MaskFrames, Scans
+    from lucky_recorder.video import decode
     from lucky_recorder.video.decode import FrameReader
-
-PREFIX = "observation.images."
+else:
+    # Only pictures need av: whoever reads rows alone does not wait for it.
+    decode = lazy("lucky_recorder.video.decode")
 
 
 class Episode:
@@ -33,10 +36,10 @@ class Episode:
         meta: Its row of ``meta/episodes``.
     """
 
-    def __init__(self, session: Session, row: Mapping[str, Any]) -> None:
-        self._session = session
+    def __init__(self, folder: SessionFolder, row: Mapping[str, Any]) -> None:
+        self._folder = folder
         self.meta = row
-        self.index: int = row["episode_index"]
+        self.index: int = row[keys.EPISODE_INDEX]
         self.length: int = self._count("length")
         self.success = bool(row.get("success"))
         self.tasks: tuple[str, ...] = tuple(row.get("tasks") or ())
@@ -47,7 +50,7 @@ class Episode:
     @property
     def ticks(self) -> int:
         """Data ticks: rows of one robot."""
-        return self.length // len(self._session.robots)
+        return self.length // len(self._folder.robots)
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the episode's rows, and only the row groups that hold them (spec: Data columns).
@@ -59,18 +62,18 @@ class Episode:
             KeyError: If a column is unknown.
             FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says.
         """
-        name = self._data_file
-        with self._session._folder.parquet(name) as file:
+        name, number = self._data_file, keys.EPISODE_INDEX
+        with self._folder.files.parquet(name) as file:
             known = file.schema_arrow.names
             wanted = known if columns is None else list(columns)
             if unknown := [c for c in wanted if c not in known]:
                 raise KeyError(f"no column {unknown[0]!r}; {name} has {', '.join(known)}")
             groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), self.index)]
-            table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, "episode_index"])))
-            rows = table.filter(pc.equal(table["episode_index"], self.index)).select(wanted)
+            table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, number])))
+            rows = table.filter(pc.equal(table[number], self.index)).select(wanted)
         if rows.num_rows != self.length:
             raise FormatError(
-                f"{self._session.path / name}: {rows.num_rows} rows of episode {self.index}, "
+                f"{self._folder.path / name}: {rows.num_rows} rows of episode {self.index}, "
                 f"meta/episodes says {self.length}"
             )
         return rows
@@ -78,7 +81,7 @@ class Episode:
     @property
     def _data_file(self) -> str:
         chunk, file = self._count("chunk_index"), self._count("file_index")
-        return self._expand("data_path", chunk_index=chunk, file_index=file)
+        return self._folder.expand("data_path", chunk_index=chunk, file_index=file)
 
     def data_path(self) -> Path:
         """Return the path of the data file that holds the episode's rows.
@@ -86,7 +89,7 @@ class Episode:
         Raises:
             FormatError: If the file is missing, or not where a session may have it.
         """
-        return self._session._folder.file(self._data_file)
+        return self._folder.files.file(self._data_file)
 
     def video_path(self, camera: str) -> Path:
         """Return the path of the episode's video, by camera name or full key.
@@ -96,13 +99,13 @@ class Episode:
             VideoError: If its stream failed in this episode and left no file.
             FormatError: If the file is missing, or not where a session may have it.
         """
-        stream = self._session._stream(camera)
-        columns = f"videos/{stream.key}/chunk_index", f"videos/{stream.key}/file_index"
-        if self.meta.get(columns[0]) is None:
-            raise VideoError(f"{self._session.path}: episode {self.index} has no video of {stream.name}: it failed")
-        chunk, file = (self._count(c) for c in columns)
-        name = self._expand("video_path", video_key=stream.key, chunk_index=chunk, file_index=file)
-        return self._session._folder.file(name.removesuffix(".mp4") + ".mkv" if stream.codec == "ffv1" else name)
+        stream = self._folder.camera(camera)
+        if not self.has_video(camera):
+            raise VideoError(f"{self._folder.path}: episode {self.index} has no video of {stream.name}: it failed")
+        chunk, file = (self._count(keys.video_column(stream.key, part)) for part in ("chunk_index", "file_index"))
+        name = self._folder.expand("video_path", video_key=stream.key, chunk_index=chunk, file_index=file)
+        is_depth = stream.codec == keys.DEPTH_CODEC
+        return self._folder.files.file(name.removesuffix(".mp4") + ".mkv" if is_depth else name)
 
     def frames(self, camera: str) -> FrameReader:
         """Open the episode's video, by camera name or full key: frames by index, ``(height, width, 3)`` uint8.
@@ -115,10 +118,8 @@ class Episode:
             VideoError: If there is no video, or none that can be read.
             FormatError: If the file is missing, or not where a session may have it.
         """
-        from lucky_recorder.video.decode import FrameReader
-
-        is_depth = self._session._stream(camera).codec == "ffv1"
-        return FrameReader(self.video_path(camera), pixel_format="gray16le" if is_depth else "rgb24")
+        is_depth = self._folder.camera(camera).codec == keys.DEPTH_CODEC
+        return decode.FrameReader(self.video_path(camera), pixel_format="gray16le" if is_depth else "rgb24")
 
     def depth(self, camera: str) -> DepthFrames:
         """Open the episode's depth stream of a camera: metres by frame index.
@@ -128,15 +129,15 @@ class Episode:
             VideoError: If there is no file, or none that can be read.
             FormatError: If the file is missing, or the session does not say what a code is.
         """
-        from lucky_recorder.session.streams import DepthFrames
-
-        name = camera.removeprefix(PREFIX).removesuffix("_depth") + "_depth"
+        name = camera.removeprefix(keys.IMAGES).removesuffix(keys.DEPTH_SUFFIX) + keys.DEPTH_SUFFIX
         frames = self.frames(name)
-        scale = self._session.features[PREFIX + name]["info"].get("depth_scale")
-        if not isinstance(scale, int | float) or isinstance(scale, bool) or not 0 < scale < 1e6:
+        feature = self._folder.features[keys.image_key(name)]
+        scale = scale_of(feature)
+        if scale is None:
             frames.close()
-            raise FormatError(f"{self._session.path / layout.INFO_PATH}: {name}: depth_scale={brief(scale)}")
-        return DepthFrames(frames, float(scale))
+            said = shown(feature["info"].get("depth_scale"))
+            raise FormatError(f"{self._folder.path / layout.INFO_PATH}: {name}: depth_scale={said}")
+        return DepthFrames(frames, scale)
 
     def masks(self, camera: str) -> MaskFrames:
         """Open the episode's mask stream of a camera: label ids by frame index.
@@ -145,16 +146,11 @@ class Episode:
             FormatError: If there is no such file, or it does not say what its ids are.
             VideoError: If it cannot be read.
         """
-        from lucky_recorder.session.streams import MaskFrames
-        from lucky_recorder.video.decode import FrameReader
-
-        folder, name = self._session._folder, camera.removeprefix(PREFIX)
-        video = f"videos/observation.masks.{name}/{self._numbered('file')}.mp4"
-        described = folder.json(video.removesuffix(".mp4") + ".json")
-        if not all(_is_label(k) and isinstance(v, str) for k, v in described.items()):
-            raise FormatError(f"{folder.path / video}: the JSON file beside it does not map ids to names")
-        labels = {int(k): v for k, v in described.items()}
-        return MaskFrames(FrameReader(folder.file(video), pixel_format="gray"), labels)
+        files, video = self._folder.files, self._mask_file(camera, ".mp4")
+        labels = labels_of(files.json(self._mask_file(camera, ".json")))
+        if labels is None:
+            raise FormatError(f"{files.path / video}: the JSON file beside it does not map ids to names")
+        return MaskFrames(decode.FrameReader(files.file(video), pixel_format="gray"), labels)
 
     def rgbd_path(self, camera: str) -> Path:
         """Return the path of the episode's combined file: colour is its first track, depth its second.
@@ -162,8 +158,8 @@ class Episode:
         Raises:
             FormatError: If there is none.
         """
-        name = camera.removeprefix(PREFIX)
-        return self._session._folder.file(f"videos/{PREFIX}{name}_rgbd/{self._numbered('file')}.mkv")
+        key = keys.image_key(camera.removeprefix(keys.IMAGES)) + keys.RGBD_SUFFIX
+        return self._folder.files.file(layout.video_file(key, self._place, ".mkv"))
 
     def scans(self, lidar: str) -> Scans:
         """Read the episode's scans of a lidar.
@@ -171,20 +167,16 @@ class Episode:
         Raises:
             FormatError: If there are none, or they are broken.
         """
-        from lucky_recorder.session.streams import Scans
-
-        name = f"data/{self._numbered(f'lidar-{lidar}', by_episode=True)}"
-        folder = self._session._folder
-        return Scans(folder.table(name + ".parquet"), folder.json(name + ".json"), folder.path / name)
+        files, name = self._folder.files, self._scan_file(lidar)
+        return Scans(files.table(f"{name}.parquet"), files.json(f"{name}.json"), files.path / name)
 
     def has_masks(self, camera: str) -> bool:
         """Tell whether the episode has a mask stream of a camera."""
-        name = camera.removeprefix(PREFIX)
-        return self._session._folder.has(f"videos/observation.masks.{name}/{self._numbered('file')}.mp4")
+        return self._folder.files.has(self._mask_file(camera, ".mp4"))
 
     def has_scans(self, lidar: str) -> bool:
         """Tell whether the episode has scans of a lidar."""
-        return self._session._folder.has(f"data/{self._numbered(f'lidar-{lidar}', by_episode=True)}.parquet")
+        return self._folder.files.has(f"{self._scan_file(lidar)}.parquet")
 
     def has_video(self, camera: str) -> bool:
         """Tell whether the episode has a video of a camera: a stream that failed left none.
@@ -192,40 +184,32 @@ class Episode:
         Raises:
             KeyError: If the session has no such camera.
         """
-        return self.meta.get(f"videos/{self._session._stream(camera).key}/chunk_index") is not None
+        return self.meta.get(keys.video_column(self._folder.camera(camera).key, "chunk_index")) is not None
 
-    def _numbered(self, stem: str, by_episode: bool = False) -> str:
-        """Return the chunk and file name of a file that ``meta/`` does not speak of: one per episode."""
-        chunk, file = divmod(self.index, self._session.files_per_chunk)
-        return f"chunk-{chunk:03d}/{stem}-{self.index if by_episode else file:03d}"
+    # Masks, combined files and scans are not in ``meta/``: where they lie follows from the episode's number.
+
+    @property
+    def _place(self) -> layout.Place:
+        return layout.Chunking(self._folder.files_per_chunk).video(self.index)
+
+    def _mask_file(self, camera: str, suffix: str) -> str:
+        return layout.video_file(keys.mask_key(camera.removeprefix(keys.IMAGES)), self._place, suffix)
+
+    def _scan_file(self, lidar: str) -> str:
+        return layout.scan_file(lidar, self.index, self._folder.files_per_chunk, "")
 
     def _count(self, column: str) -> int:
         value = self.meta.get(column)
-        if not isinstance(value, int) or value < 0 or (column.endswith(("chunk_index", "file_index")) and value > 999):
-            raise FormatError(f"{self._session.path / 'meta/episodes'}: episode {self.index}: {column}={value}")
+        is_place = column.endswith(("chunk_index", "file_index"))
+        if not isinstance(value, int) or value < 0 or (is_place and value > layout.LARGEST_CHUNK):
+            raise FormatError(f"{self._folder.path / layout.EPISODES}: episode {self.index}: {column}={value}")
         return value
-
-    def _expand(self, field: str, **values: str | int) -> str:
-        try:
-            return expand(self._session.info.get(field), **values)
-        except FormatError as error:
-            raise FormatError(f"{self._session.path / layout.INFO_PATH}: {field}: {error}") from error
 
 
 def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
     """Tell from a row group's statistics whether it can hold rows of an episode."""
     for i in range(group.num_columns):
         column = group.column(i)
-        if column.path_in_schema == "episode_index" and column.is_stats_set and column.statistics.has_min_max:
+        if column.path_in_schema == keys.EPISODE_INDEX and column.is_stats_set and column.statistics.has_min_max:
             return bool(column.statistics.min <= episode <= column.statistics.max)
     return True
-
-
-def _is_label(key: str) -> bool:
-    return key.isascii() and key.isdecimal() and len(key) <= 3
-
-
-def brief(value: object) -> str:
-    """Write a value so that it fits an error."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

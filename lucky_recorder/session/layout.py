@@ -8,12 +8,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from lucky_recorder.episode.keys import DATA, lidar_key
 from lucky_recorder.errors import StorageError
-from lucky_recorder.storage.write import make_folder, naming
+from lucky_recorder.storage.write import make_folder, storage_errors
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+SESSIONS = "DataSessions"
+EPISODES = "meta/episodes"
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
@@ -64,7 +67,17 @@ def data_path(root: Path, place: Place) -> Path:
 
 def video_path(root: Path, key: str, place: Place, suffix: str = ".mp4") -> Path:
     """Return a video file's path."""
-    return (root / VIDEO_PATH.format(video_key=key, **place._asdict())).with_suffix(suffix)
+    return root / video_file(key, place, suffix)
+
+
+def video_file(key: str, place: Place, suffix: str = ".mp4") -> str:
+    """Return a video file's name within the session."""
+    return VIDEO_PATH.format(video_key=key, **place._asdict()).removesuffix(".mp4") + suffix
+
+
+def scan_file(name: str, episode: int, files_per_chunk: int, suffix: str = ".parquet") -> str:
+    """Return a lidar file's name within the session: in the chunk of the episode's video, numbered by the episode."""
+    return f"{DATA}chunk-{episode // files_per_chunk:03d}/{lidar_key(name)}-{episode:03d}{suffix}"
 
 
 def episodes_path(root: Path, place: Place) -> Path:
@@ -85,12 +98,12 @@ def claim_folder(output_dir: Path, now: datetime | None = None) -> Path:
     Raises:
         StorageError: If the folder cannot be made.
     """
-    parent = output_dir.absolute() / "DataSessions"
+    parent = output_dir.absolute() / SESSIONS
     make_folder(parent)
     moment = now or datetime.now()
     for later in range(3600):
         folder = parent / (moment + timedelta(seconds=later)).strftime("session_%Y-%m-%d_%H-%M-%S")
-        with naming(folder):
+        with storage_errors(folder):
             try:
                 folder.mkdir()
             except FileExistsError:

@@ -15,7 +15,7 @@ from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
-from lucky_recorder.session.layout import Chunking
+from lucky_recorder.session.layout import Chunking, scan_file
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
 SCHEMA = pa.schema(
@@ -30,12 +30,6 @@ SCHEMA = pa.schema(
         ("geom_id", pa.list_(pa.int32())),
     ]
 )
-
-
-def scan_path(root: Path, name: str, episode: int, chunking: Chunking, suffix: str = ".parquet") -> Path:
-    """Return a lidar file's path: in the chunk of the episode's video, numbered by the episode itself."""
-    chunk = chunking.video(episode).chunk_index
-    return root / f"data/chunk-{chunk:03d}/lidar-{name}-{episode:03d}{suffix}"
 
 
 def table(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) -> pa.Table:
@@ -65,10 +59,14 @@ def stage_scans(
 ) -> list[Staged]:
     """Write one lidar's files of an episode under temporary names; the Parquet comes last."""
     built = table(stream, scans, episode, hz)
+
+    def path(suffix: str) -> Path:
+        return root / scan_file(stream.name, episode, chunking.files_per_chunk, suffix)
+
     staged = [
-        stage_json(scan_path(root, stream.name, episode, chunking, ".json"), stream.description),
+        stage_json(path(".json"), stream.description),
         stage(
-            scan_path(root, stream.name, episode, chunking),
+            path(".parquet"),
             lambda p: pq.write_table(
                 built, p, compression="zstd", use_dictionary=["episode_index", "geom_id.list.element"]
             ),
@@ -76,7 +74,7 @@ def stage_scans(
         ),
     ]
     if scans.proxy is not None:
-        staged.insert(0, Staged(scan_path(root, stream.name, episode, chunking, ".mp4"), scans.proxy.path))
+        staged.insert(0, Staged(path(".mp4"), scans.proxy.path))
     return staged
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lucky_recorder.episode import clock
-from lucky_recorder.episode.schema import DEFAULT_TASK, Schema
+from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
 from lucky_recorder.session.features import episodes_schema, features
@@ -84,7 +84,7 @@ def write_episodes(path: Path, schema: Schema, episodes: Sequence[Mapping[str, A
 
 def write_tasks(path: Path, tasks: Sequence[str]) -> None:
     """Write ``tasks.parquet``: the description is the table's pandas index (spec: tasks.parquet)."""
-    described = list(tasks) or [DEFAULT_TASK]
+    described = list(tasks) or [keys.DEFAULT_TASK]
     # pandas reads from this note that the description is the index.
     index = "task"
     note = {

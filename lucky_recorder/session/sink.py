@@ -11,42 +11,59 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lucky_recorder.episode import keys
 from lucky_recorder.episode.record import EpisodeRecord
-from lucky_recorder.episode.schema import DEFAULT_TASK, Schema, Stream
+from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout, lidar, rows
 from lucky_recorder.session.features import video_column
 from lucky_recorder.session.metadata import MetadataWriter, Totals
-from lucky_recorder.storage.write import Staged, naming, stage, stage_json
+from lucky_recorder.storage.write import Staged, stage, stage_json, storage_errors
 
 
 class SessionSink:
     """Writes one session folder.
 
     An episode gets its index in `prepare`; it exists once its data file, or the spool of it, has its name, which is
-    the last rename of all. Attributes: ``root`` is the folder; ``keeps_broken``: a stream that failed is left out.
+    the last rename of all.
+
+    Attributes:
+        root: The session's folder.
+        keeps_broken: A stream that failed is left out of its episode.
+
+    Args:
+        root: The session's folder, which the caller has claimed (`layout.claim_folder`).
+        chunking: How episodes are grouped into files, and files into folders.
+        metadata_every: Episodes between two writes of ``meta/``.
     """
 
     keeps_broken = True
 
-    def __init__(
-        self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], metadata_every: int = 25
-    ) -> None:
+    def __init__(self, root: Path, chunking: layout.Chunking, metadata_every: int = 25) -> None:
         rows.warm_up()
         self.root = root
-        self._schema = schema
         self._chunking = chunking
-        self._tasks = tuple(tasks)
         self._every = metadata_every
-        self._metadata = MetadataWriter(root, schema, chunking, tasks)
         self._totals = Totals()
         self._spools: list[tuple[Path, Mapping[str, Any]]] = []
+        # Known once `open` is called.
+        self._is_open = False
+        self._schema: Schema
+        self._tasks: tuple[str, ...]
+        self._metadata: MetadataWriter
 
-    def stream_path(self, key: str, attempt: int, suffix: str) -> Path:
-        """Return where an attempt's video is written: beside its final place, so that a rename will do."""
+    def open(self, schema: Schema, tasks: Sequence[str]) -> None:
+        """Learn what rows and frames are; a session holds whatever a schema says."""
+        self._schema = schema
+        self._tasks = tuple(tasks)
+        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks)
+        self._is_open = True
+
+    def stream_path(self, key: str, take: int, suffix: str) -> Path:
+        """Return where a take's video is written: beside its final place, so that a rename will do."""
         folder = self.root / "data" if key.startswith("lidar-") else self.root / "videos" / key
-        return folder / f"{key}-attempt-{attempt:06d}{suffix}.tmp"
+        return folder / f"{key}-attempt-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's rows under a temporary name; its videos are there already.
@@ -93,7 +110,7 @@ class SessionSink:
 
     def _episode_row(self, record: EpisodeRecord, episode: int) -> dict[str, Any]:
         data = self._chunking.data(episode)
-        descriptions = self._tasks or (DEFAULT_TASK,)
+        descriptions = self._tasks or (keys.DEFAULT_TASK,)
         row: dict[str, Any] = {
             "episode_index": episode,
             "chunk_index": data.chunk_index,
@@ -142,17 +159,21 @@ class SessionSink:
             return
         spooled, self._spools = self._spools, []
         path = layout.data_path(self.root, self._chunking.data(spooled[0][1]["episode_index"]))
-        with naming(path):
+        with storage_errors(path):
             tables: list[pa.Table] = [pq.read_table(spool, partitioning=None) for spool, _ in spooled]
         count = sum(t.num_rows for t in tables)
         episodes = [row for _, row in spooled]
         stage(path, lambda p: rows.write(p, tables, episodes), lambda p: rows.verify(p, count)).commit()
         for spool, _ in spooled:
-            with naming(spool):
+            with storage_errors(spool):
                 spool.unlink()
 
     def close(self) -> None:
-        """Assemble the last data file and write ``meta/`` once more."""
+        """Assemble the last data file and write ``meta/`` once more. Never opened, the empty folder goes again."""
+        if not self._is_open:
+            with contextlib.suppress(OSError):
+                self.root.rmdir()
+            return
         if self._schema.has_rows:
             self._assemble()
             self._metadata.write(self._totals)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from lucky_recorder.errors import StorageError
-from lucky_recorder.storage.write import naming
+from lucky_recorder.storage.write import storage_errors
 
 fcntl: ModuleType | None
 try:
@@ -39,7 +39,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self.is_held = False
         self._path = path
-        with naming(path):
+        with storage_errors(path):
             self._descriptor = -1 if fcntl is None else os.open(path, os.O_RDONLY)
 
     def attempt(self) -> bool | None:
@@ -76,11 +76,11 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         StorageError: If it is not free within a minute.
     """
-    with naming(path):
+    with storage_errors(path):
         path.touch()
     lock = Lock(path)
     try:
-        with naming(path):
+        with storage_errors(path):
             _take(lock, path)
         yield
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ from lucky_recorder.errors import FormatError
 
 LARGEST_JSON = 1 << 26
 LARGEST_TABLE = 100_000_000
+_PLACEHOLDER = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
 _READING = (pa.ArrowException, OSError, ValueError, MemoryError, RecursionError, OverflowError)
 
 
@@ -40,7 +42,7 @@ class Folder:
             FormatError: If it lies outside the folder (by its name, or behind a link), is missing, or is no file.
         """
         path = self.path / relative
-        with naming(path):
+        with format_errors(path):
             self._refuse_escape(path, relative)
             if not path.exists():
                 raise FormatError(f"{path}: is missing")
@@ -65,7 +67,7 @@ class Folder:
             FormatError: If the file cannot be read, is absurdly large, or holds anything else.
         """
         path = self.file(relative)
-        with naming(path):
+        with format_errors(path):
             if path.stat().st_size > LARGEST_JSON:
                 raise FormatError(f"{path}: {path.stat().st_size} bytes; more than {LARGEST_JSON} are no metadata")
             content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
@@ -81,7 +83,7 @@ class Folder:
             FormatError: If the file cannot be read or holds an absurd number of rows.
         """
         path = self.file(relative)
-        with naming(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with format_errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             if not 0 <= file.metadata.num_rows <= LARGEST_TABLE:
                 raise FormatError(f"{path}: {file.metadata.num_rows} rows; at most {LARGEST_TABLE} are read")
             yield file
@@ -106,8 +108,31 @@ class Folder:
         return sorted(name.replace(os.sep, "/") for name in found)
 
 
+def expand(template: object, **values: str | int) -> str:
+    """Fill in a path template of ``info.json``, such as ``data/chunk-{chunk_index:03d}/…``.
+
+    Only plain names and zero-padded numbers are filled in: the template comes with the folder, and is not trusted.
+
+    Raises:
+        FormatError: If the template is no text, or asks for anything else.
+    """
+    if not isinstance(template, str):
+        raise FormatError(f"{template!r} is no path template")
+
+    def fill(match: re.Match[str]) -> str:
+        name, digits = match.groups()
+        if name not in values:
+            raise FormatError(f"{template!r}: unknown field {name!r} in a path template")
+        return str(values[name]).zfill(int(digits or 0))
+
+    path = _PLACEHOLDER.sub(fill, template)
+    if "{" in path or "}" in path:
+        raise FormatError(f"{template!r} is no path template")
+    return path
+
+
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
+def format_errors(path: Path) -> Iterator[None]:
     """Turn what reading a broken file raises into a `FormatError` that names it."""
     try:
         yield

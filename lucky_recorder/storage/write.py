@@ -19,7 +19,7 @@ TEMPORARY = ".tmp"
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
+def storage_errors(path: Path) -> Iterator[None]:
     """Turn what the file system or a library says into a `StorageError` that names ``path``."""
     try:
         yield
@@ -50,7 +50,7 @@ class Staged:
             StorageError: If the file system refuses; the temporary file is gone then.
         """
         try:
-            with naming(self.path):
+            with storage_errors(self.path):
                 make_folder(self.path.parent)
                 os.replace(self.temporary, self.path)
                 sync_folder(self.path.parent)
@@ -77,7 +77,7 @@ def stage(path: Path, write: Callable[[Path], None], verify: Callable[[Path], No
     """
     staged = Staged(path, path.with_name(path.name + TEMPORARY))
     try:
-        with naming(path):
+        with storage_errors(path):
             make_folder(path.parent)
             write(staged.temporary)
             sync_file(staged.temporary)
@@ -116,7 +116,7 @@ def _verify(path: Path, content: bytes) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents; the new names are durable."""
-    with naming(path):
+    with storage_errors(path):
         if path.is_dir():
             return
         make_folder(path.parent)

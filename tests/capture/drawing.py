@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from lucky_recorder.capture.mujoco.snapshot import Picture
+from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.capture.source import Source, open_source
 from tests.capture.models import WHOLE_STATE, settings, state
 
@@ -29,50 +29,50 @@ class Film:
 
     def open(self) -> None:
         """Draw with the source's model from here on."""
-        assert self.source.painter is not None
-        self.in_worker(self.source.painter.open, self.source.model_copy())
+        assert self.source.renderer is not None
+        self.in_worker(self.source.renderer.open, self.source.model_copy())
 
     def in_worker(self, job: Any, *arguments: Any) -> Any:
         return self._thread.submit(job, *arguments).result()
 
     def begin(self) -> Any:
         """What happens at an episode's beginning; returns what had changed."""
-        change = self.source.change()
+        change = self.source.asset_change()
         if change is not None:
-            self.in_worker(self.source.painter.change, change)
+            self.in_worker(self.source.renderer.update, change)
         return change
 
-    def look(self) -> list[Picture]:
+    def look(self) -> list[SceneSnapshot]:
         """Take the snapshots of one tick."""
         if self.source.sync is not None:
             self.source.sync()
         assert self.source.snapshot is not None
         return self.source.snapshot(0)
 
-    def draw(self, pictures: list[Picture]) -> list[Pixels]:
+    def draw(self, pictures: list[SceneSnapshot]) -> list[Pixels]:
         """Draw snapshots, top row first."""
         drawn = []
         for picture in pictures:
             try:
-                pixels, bottom_up = self.in_worker(self.source.painter.color, picture)
+                pixels, bottom_up = self.in_worker(self.source.renderer.color, picture)
                 drawn.append((pixels[::-1] if bottom_up else pixels).copy())
             finally:
                 picture.release()
         return drawn
 
-    def surfaces(self, picture: Picture) -> tuple[Any, Any]:
+    def surfaces(self, picture: SceneSnapshot) -> tuple[Any, Any]:
         """Draw planar metres, and label ids if there are any, top row first; the picture stays with the caller."""
-        painter = self.source.painter
-        assert painter is not None
-        depth = self.in_worker(painter.depth, picture)[0].copy()
-        labels = self.in_worker(painter.labels, picture)[0][::-1].copy() if picture.labels else None
+        renderer = self.source.renderer
+        assert renderer is not None
+        depth = self.in_worker(renderer.depth, picture)[0].copy()
+        labels = self.in_worker(renderer.labels, picture)[0][::-1].copy() if picture.labels else None
         return depth, labels
 
     def frame(self) -> list[Pixels]:
         return self.draw(self.look())
 
     def close(self) -> None:
-        self.in_worker(self.source.painter.close)
+        self.in_worker(self.source.renderer.close)
         self._thread.shutdown()
 
     def __enter__(self) -> Film:

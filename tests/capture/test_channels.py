@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lucky_recorder.capture.channels import Channel, Column, exact, exactly
+from lucky_recorder.capture.channels import Channel, DerivedColumn, exact, exactly
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError
 
@@ -149,8 +149,8 @@ def _holds(dtype: str, value: int) -> bool:
     return int(low) <= value <= int(high)
 
 
-def column(shape: tuple[int, ...], dtype: str = "float64", **how: Any) -> Column:
-    return Column(Field("c", dtype, shape), Channel("raw", "before", shape, "float64"), **how)
+def column(shape: tuple[int, ...], dtype: str = "float64", **how: Any) -> DerivedColumn:
+    return DerivedColumn(Field("c", dtype, shape), Channel("raw", "before", shape, "float64"), **how)
 
 
 def test_a_column_without_a_selection_is_the_same_for_every_robot() -> None:

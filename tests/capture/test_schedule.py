@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from lucky_recorder.capture.schedule import Clocks, clocks
+from lucky_recorder.capture.schedule import UNSETTLED, Clocks, clocks
 from lucky_recorder.errors import SettingsError
 from tests.capture.models import settings
 
@@ -86,3 +87,22 @@ def test_what_is_not_recorded_has_no_say() -> None:
         settings(data_hz=50, cameras=cameras, lidars=[{"name": "l", "rate": 7, "enabled": False}]), Fraction(50)
     )
     assert one.base == 50
+
+
+@pytest.mark.parametrize("asked", [{}, {"substeps": 10, "data": 25, "frames": (100, 5)}, {"data": 10, "frames": (5,)}])
+def test_a_stream_is_due_as_often_as_its_captures_are_counted(asked: dict[str, Any]) -> None:
+    one = settled(**asked)
+    for rate in (None, *(Fraction(f) for f in asked.get("frames", ()))):
+        every = one.every(rate)
+        for ticks in range(3 * every + 2):
+            assert one.due(ticks, rate) == sum(tick % every == 0 for tick in range(ticks))
+            assert one.due(ticks, rate) == math.ceil(ticks * one.rate_of(rate) / one.base)
+
+
+def test_before_the_rates_are_known_everything_is_due_at_every_tick() -> None:
+    assert not UNSETTLED.is_settled
+    assert settled().is_settled
+    assert (UNSETTLED.ticks_per_row, UNSETTLED.ticks_per_step) == (1, 1)
+    for rate in (None, Fraction(1, 7), Fraction(1000)):
+        assert UNSETTLED.every(rate) == 1
+        assert UNSETTLED.due(1, rate) == 1

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.mujoco.robots import entity_id
-from lucky_recorder.capture.mujoco.simulation import Sync
-from lucky_recorder.capture.source import clocks, open_source
+from lucky_recorder.capture.schedule import clocks
+from lucky_recorder.capture.source import Source, open_source
+from lucky_recorder.capture.sync import Sync
 from lucky_recorder.envs import scene_path
-from lucky_recorder.errors import SettingsError
+from lucky_recorder.episode.schema import entity_id
+from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.testing import CountEnv
 from tests.capture.drawing import Film, reference
 from tests.capture.models import arm, rows, scene, settings, source_of
@@ -88,7 +89,7 @@ def test_a_stream_has_the_rate_that_its_frames_come_at(frame_rate: Any) -> None:
 )
 def test_no_more_is_computed_than_is_recorded(columns: Any, cameras: Any, level: Sync) -> None:
     source = source_of(scene("joint_zoo"), columns=columns, cameras=cameras)
-    assert source._sync is level
+    assert source.sync_level is level
     assert (source.sync is None) == (level is Sync.NOTHING)
     assert (source.snapshot is None) == (not cameras)
 
@@ -96,14 +97,14 @@ def test_no_more_is_computed_than_is_recorded(columns: Any, cameras: Any, level:
 def test_columns_that_are_not_recorded_cost_nothing() -> None:
     columns = [lr.Column("c", "sensor:knuckle_pos")]
     source = source_of(scene("joint_zoo"), columns=columns, cameras=[CAMERA], record_data=False)
-    assert source._sync is Sync.KINEMATICS
+    assert source.sync_level is Sync.KINEMATICS
 
 
 def test_without_pictures_there_is_no_painter_and_no_copy_of_the_model() -> None:
     source = source_of(scene("joint_zoo"))
-    assert source.painter is None
+    assert source.renderer is None
     assert source.model_copy() is None
-    assert source.change() is None
+    assert source.asset_change() is None
     assert not source.needs_gl
 
 
@@ -113,10 +114,10 @@ def test_only_the_environments_own_pictures_need_no_gl() -> None:
     source = open_source(
         settings(cameras=[camera]), model, mujoco.MjData(model), render=lambda: np.zeros((48, 64, 3), np.uint8)
     )
-    assert source.painter is not None
+    assert source.renderer is not None
     assert not source.needs_gl
     assert source.model_copy() is None
-    assert source.change() is None
+    assert source.asset_change() is None
     assert source.sync is None
     assert source.snapshot is not None
     assert source.snapshot(0)[0].pixels is not None
@@ -145,6 +146,124 @@ def test_an_environment_without_mujoco_is_one_entity(record: Any, read_back: Any
 def test_commands_are_none_where_no_column_holds_them() -> None:
     assert source_of(scene("joint_zoo"), "custom", columns=[lr.Column("c", "ctrl:lift")]).commands() is None
     assert source_of(scene("joint_zoo")).commands() is not None
+
+
+# Rates that are learned.
+
+WITHOUT_RATES = {"data_hz": None, "mode": "full_scene"}
+
+
+def learning(model: mujoco.MjModel, data: mujoco.MjData | None = None, **fields: Any) -> Source:
+    data = mujoco.MjData(model) if data is None else data
+    return open_source(settings(**{**WITHOUT_RATES, **fields}), model, data, learns_rate=True)
+
+
+def every_stream(rate: Any = None) -> dict[str, Any]:
+    depth = lr.Camera("overview", width=64, height=48, frame_rate=rate, depth_mode="rgbd", sensor_model="ActiveStereo")
+    return {"cameras": [CAMERA_AT_DATA_RATE, depth], "lidars": [lr.Lidar("l", site="tip", rate=rate)]}
+
+
+CAMERA_AT_DATA_RATE = lr.Camera("plain", source="overview", width=64, height=48)
+
+
+def test_a_rate_that_nothing_says_is_refused_unless_it_will_be_learned() -> None:
+    model = scene("joint_zoo")
+    with pytest.raises(SettingsError, match="data_hz=None: nothing here says how long a step is"):
+        open_source(settings(**WITHOUT_RATES), model, mujoco.MjData(model))
+    assert not learning(model).has_rates
+
+
+@pytest.mark.parametrize("known", [{"data_hz": 50}, {"control": Fraction(50)}])
+def test_a_rate_that_is_known_is_not_learned(known: Any) -> None:
+    model, control = scene("joint_zoo"), known.get("control")
+    asked = settings(mode="full_scene", data_hz=known.get("data_hz"))
+    source = open_source(asked, model, mujoco.MjData(model), control=control, learns_rate=True)
+    assert source.has_rates
+    with pytest.raises(StateError, match="known already: 50 steps a second"):
+        source.settle_rates(Fraction(100))
+    assert source.clocks.data == 50
+
+
+def test_what_is_learned_is_what_would_have_been_known() -> None:
+    model = scene("joint_zoo")
+    fields = every_stream(25)
+    known = open_source(settings(**WITHOUT_RATES, **fields), model, mujoco.MjData(model), control=Fraction(50))
+    source = learning(model, **fields)
+    source.settle_rates(Fraction(50))
+    assert source.has_rates
+    assert source.clocks == known.clocks
+    assert source.schema == known.schema
+    assert [s.rate for s in source.schema.streams] == [50, 25, 25, 25]
+    assert [s.rate for s in source.schema.scans] == [25]
+    assert source.snapshot is not None
+    source.refresh()
+    due = [len(taken) for taken in map(source.snapshot, range(4))]
+    assert due == [3, 1, 3, 1]
+
+
+def test_at_tick_0_all_is_due_before_the_rates_are_known() -> None:
+    model, data = scene("joint_zoo"), None
+    source = learning(model, data, **every_stream(1))
+    assert source.sync is not None
+    assert source.snapshot is not None
+    source.sync()
+    assert len(source.snapshot(0)) == 3
+
+
+def test_what_a_stream_says_is_what_was_there_when_the_source_was_opened() -> None:
+    model = scene("joint_zoo")
+    source = learning(model, **every_stream())
+    before = source.schema.stream("observation.images.overview_depth").info["sensor_params"]["focal_px"]
+    model.cam_fovy[:] *= 1.5
+    source.settle_rates(Fraction(50))
+    assert source.schema.stream("observation.images.overview_depth").info["sensor_params"]["focal_px"] == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "control", "why"),
+    [
+        ({"cameras": [lr.Camera("overview", width=64, height=48, frame_rate=30)]}, 50, "frame_rate='30'.*25 or 50 Hz"),
+        ({"lidars": [lr.Lidar("l", site="tip", rate=100)]}, 50, "lidar 'l': rate='100'.*nearest: 50 Hz"),
+        (
+            {"cameras": [lr.Camera("overview", width=64, height=48, depth_mode="separate")]},
+            2000,
+            "data_hz='2000'.*at most 1000 frames a second",
+        ),
+    ],
+)
+def test_a_learned_rate_that_cannot_be_is_refused_and_nothing_is_settled(
+    fields: dict[str, Any], control: int, why: str
+) -> None:
+    source = learning(scene("joint_zoo"), **fields)
+    schema, snapshot = source.schema, source.snapshot
+    with pytest.raises(SettingsError, match=why):
+        source.settle_rates(Fraction(control))
+    assert not source.has_rates
+    assert source.schema is schema
+    assert source.snapshot == snapshot
+    assert source.clocks.every(None) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"cameras": [lr.Camera("nowhere", width=64, height=48)]}, "camera 'nowhere'"),
+        ({"lidars": [lr.Lidar("l", site="nowhere")]}, "lidar 'l'"),
+        ({"columns": [lr.Column("c", "qpos:nowhere")]}, "column 'c'"),
+    ],
+)
+def test_what_cannot_be_recorded_at_any_rate_is_refused_at_once(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(SettingsError, match=why):
+        learning(scene("joint_zoo"), **fields)
+
+
+def test_new_data_are_followed_before_the_rates_are_known() -> None:
+    model = scene("joint_zoo")
+    source, fresh = learning(model), mujoco.MjData(model)
+    assert source.rebind(model, fresh) is False
+    source.settle_rates(Fraction(50))
+    assert source.time is fresh
+    assert source.schema.hz == 50
 
 
 # Environments that make a new model, or new data, at every reset.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.capture.schedule import Clocks, clocks
 from lucky_recorder.capture.streams import scans_of, streams_of
 from lucky_recorder.session.features import features
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -18,6 +19,11 @@ from lucky_recorder.settings.sensors import DEPTH_SENSORS, depth_sensor
 from tests.capture.models import scene, source_of
 
 SIZE = {"width": 64, "height": 48}
+
+
+def at(rate: Any) -> Clocks:
+    """The clocks of a recording whose only rate this is."""
+    return clocks(RecorderSettings(data_hz=rate), None)
 
 
 def info_of(data_hz: Any = 50, **camera: Any) -> dict[str, Any]:
@@ -127,7 +133,7 @@ def test_depth_without_mujoco_is_refused(record: Any, tmp_path: Any) -> None:
 def test_a_rate_that_a_file_cannot_hold_is_refused(camera: dict[str, Any], video: str, why: str) -> None:
     settings = RecorderSettings(data_hz=2000, video_format=video, cameras=[{"name": "front", **SIZE, **camera}])
     with pytest.raises(lr.SettingsError, match=why):
-        streams_of(settings, Fraction(2000), scene("pick_cube"))
+        streams_of(settings, at(2000), scene("pick_cube"))
 
 
 @pytest.mark.parametrize(("hz", "codec"), [("h264", "h264"), ("hevc", "hevc"), ("av1", "av1")])
@@ -137,7 +143,7 @@ def test_the_codec_is_the_one_that_is_used(hz: str, codec: str, in_hardware: boo
         video_format=hz, hardware_encoder=in_hardware, record_masks=True,
         cameras=[{"name": "front", "depth_mode": "rgbd", "masks": ["cube"], **SIZE}],
     )  # fmt: skip
-    streams = {s.kind: s for s in streams_of(settings, Fraction(50), scene("pick_cube"))}
+    streams = {s.kind: s for s in streams_of(settings, at(50), scene("pick_cube"))}
     assert list(streams) == ["color", "depth", "rgbd", "mask"]
     assert (streams["color"].codec, streams["color"].pix_fmt) == (codec, "yuv420p")
     assert (streams["depth"].codec, streams["mask"].codec, streams["rgbd"].encoder) == ("ffv1", "h264", "")
@@ -147,7 +153,7 @@ def test_the_codec_is_the_one_that_is_used(hz: str, codec: str, in_hardware: boo
 
 def test_a_stream_has_its_cameras_rate_or_the_datas() -> None:
     cameras = [{"name": "front", **SIZE}, {"name": "wrist", "frame_rate": 10, "depth_mode": "separate", **SIZE}]
-    streams = streams_of(RecorderSettings(cameras=cameras), Fraction(200, 3), scene("pick_cube"))
+    streams = streams_of(RecorderSettings(cameras=cameras), at(Fraction(200, 3)), scene("pick_cube"))
     assert [(s.key.removeprefix("observation.images."), s.rate) for s in streams] == [
         ("front", Fraction(200, 3)), ("wrist", 10), ("wrist_depth", 10),
     ]  # fmt: skip
@@ -155,7 +161,7 @@ def test_a_stream_has_its_cameras_rate_or_the_datas() -> None:
 
 def test_what_a_scan_stream_says_of_itself() -> None:
     lidar = lr.Lidar("Top", site="grasp", azimuth=(0, 180, 4), elevation=(-5, 5, 2), rate="25/2", noise_m=0.01)
-    (stream,) = scans_of(RecorderSettings(lidars=[lidar, lr.Lidar("off", enabled=False)]), Fraction(50))
+    (stream,) = scans_of(RecorderSettings(lidars=[lidar, lr.Lidar("off", enabled=False)]), at(50))
     assert (stream.name, stream.rate, stream.rays, stream.columns, stream.has_proxy) == (
         "Top",
         Fraction(25, 2),

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
-from lucky_recorder.session import check
+from lucky_recorder.session.checks import session as checks
 from lucky_recorder.testing import CountEnv, check_session
 
 COUNT = "Count-v0"
@@ -271,8 +271,8 @@ def test_an_error_of_the_policy_shows_as_what_it_is(record, only_session, place)
 
 
 def test_faults_of_the_session_are_told(record, place, monkeypatch):
-    fault = check.Fault("meta/info.json", None, "is not as it should be")
-    report = check.Report([fault], 1, 3, 0, False)
+    fault = checks.Fault("meta/info.json", None, "is not as it should be")
+    report = checks.Report([fault], 1, 3, 0, False)
     monkeypatch.setattr("lucky_recorder.cli.check.inspect_session", lambda path, decode: report)
     result = record("--config", custom(place), "--episodes", 1, "--policy", "policies:still")
     assert result.exit_code == 1

@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from lucky_recorder.episode.schema import FLAG_NAMES, NEW_POLICY_STEP, POST_RESET, Field, Schema, Stream
+from lucky_recorder.episode.keys import FLAG_NAMES, NEW_POLICY_STEP, POST_RESET
+from lucky_recorder.episode.schema import Field, Schema, Stream
 
 
 @pytest.mark.parametrize(("shape", "size"), [((), 1), ((1,), 1), ((7,), 7), ((2, 3), 6)])

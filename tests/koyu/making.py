@@ -35,7 +35,9 @@ class Read(NamedTuple):
 
 
 def make_sink(root: Path, schema: Schema, settings: KoyuSettings = SETTLED, **options: Any) -> KoyuSink:
-    return KoyuSink(root, schema, settings, TASKS, **options)
+    sink = KoyuSink(root, settings, **options)
+    sink.open(schema, TASKS)
+    return sink
 
 
 def make_record(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lucky_recorder.episode import clock
-from lucky_recorder.episode.record import Event, Outcome
+from lucky_recorder.episode.record import Event, Outcome, Reason
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.koyu import bundle as bundles
@@ -17,7 +17,7 @@ from lucky_recorder.koyu.sink import KoyuSink, reward
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.testing import read_count
 from tests.koyu.making import BEGAN_NS, TASKS, keep, make_record, make_sink, read_dataset, read_manifest, snapshot
-from tests.session.building import arm_schema, camera
+from tests.session.building import arm_schema, camera, custom_schema
 
 FRONT, WRIST = camera("Front"), camera("Wrist")
 
@@ -39,13 +39,15 @@ def test_everything_is_read_back(tmp_path: Path) -> None:
     sink.close()
     for record, read in zip(records, read_dataset(tmp_path / "cubes"), strict=True):
         assert list(read.rows) == ["step", "timestamp", "observation.state", "action", "pose", "touch"]
-        assert read.rows["step"].tolist() == [*range(record.ticks)]
+        assert read.rows["step"].tolist() == [*range(record.data_ticks)]
         for name in ("observation.state", "action", "pose", "touch"):
-            expected = record.columns[name].astype(np.float32).reshape(record.ticks, -1)
+            expected = record.columns[name].astype(np.float32).reshape(record.data_ticks, -1)
             assert np.array_equal(read.rows[name], expected)
             assert read.types[name].endswith(": float>")
         for key in (FRONT.key, WRIST.key):
-            assert [read_count(f) for f in read.frames[key]] == [100 * record.attempt + t for t in range(record.ticks)]
+            assert [read_count(f) for f in read.frames[key]] == [
+                100 * record.take + t for t in range(record.data_ticks)
+            ]
         sidecar = dict(read.sidecar)
         assert len(sidecar.pop("capture_id")) == 32
         assert sidecar.pop("names")["action"] == ["arm.pan", "arm.lift", "arm.grip"]
@@ -53,7 +55,7 @@ def test_everything_is_read_back(tmp_path: Path) -> None:
         assert sidecar == {
             "schema_version": 1,
             "recorded_at": "2025-10-09T08:53:20.123456+00:00",
-            "length": record.ticks,
+            "length": record.data_ticks,
             "fps": 50.0,
             "record_hz": 50.0,
             "task": "pick-up-the-cube",
@@ -149,12 +151,12 @@ def test_each_robot_has_a_bundle_of_its_own(tmp_path: Path) -> None:
         (Outcome(False), 0.0),
         (Outcome(True, reward=0.7), 0.7),
         (Outcome(False, reward=0.2), 0.2),
-        (Outcome(False, "no_verdict"), None),
-        (Outcome(False, "no_verdict", 0.4), 0.4),
-        (Outcome(False, "time_limit"), 0.0),
-        (Outcome(False, "stopped"), None),
-        (Outcome(False, "error"), None),
-        (Outcome(False, "stream_failed"), None),
+        (Outcome(False, Reason.NO_VERDICT), None),
+        (Outcome(False, Reason.NO_VERDICT, 0.4), 0.4),
+        (Outcome(False, Reason.TIME_LIMIT), 0.0),
+        (Outcome(False, Reason.STOPPED), None),
+        (Outcome(False, Reason.ERROR), None),
+        (Outcome(False, Reason.STREAM_FAILED), None),
     ],
 )
 def test_a_verdict_becomes_a_reward(outcome: Outcome, expected: float | None) -> None:
@@ -164,7 +166,7 @@ def test_a_verdict_becomes_a_reward(outcome: Outcome, expected: float | None) ->
 def test_success_rate_is_the_mean_of_the_rewards_that_are_there(tmp_path: Path) -> None:
     schema = arm_schema()
     sink = make_sink(tmp_path, schema)
-    outcomes = [Outcome(True), Outcome(False), Outcome(True, reward=0.5), Outcome(False, "stopped")]
+    outcomes = [Outcome(True), Outcome(False), Outcome(True, reward=0.5), Outcome(False, Reason.STOPPED)]
     for attempt, outcome in enumerate(outcomes):
         keep(sink, schema, 2, attempt=attempt, outcome=outcome)
     sink.close()
@@ -225,7 +227,8 @@ def test_tasks_and_events_stand_in_the_sidecar(tmp_path: Path) -> None:
 
 def test_without_tasks_and_cameras_there_is_still_a_bundle(tmp_path: Path) -> None:
     schema = arm_schema()
-    sink = KoyuSink(tmp_path, schema, KoyuSettings("cubes"))
+    sink = KoyuSink(tmp_path, KoyuSettings("cubes"))
+    sink.open(schema, ())
     keep(sink, schema, 2)
     sink.close()
     (read,) = read_dataset(tmp_path)
@@ -248,3 +251,26 @@ def test_a_recording_of_another_kind_is_refused(tmp_path: Path, changed: dict[st
     with pytest.raises(SettingsError, match=message):
         make_sink(tmp_path, arm_schema(**{"cameras": [FRONT], **changed}))
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"collection_mode": "eval"}, r"type is 'teleop' .*'eval' here"), ({"action": "gym"}, r"action_source is 'act")],
+)
+def test_what_needs_no_rates_is_refused_as_soon_as_the_sink_is_made(
+    tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    make_sink(tmp_path, arm_schema(), KoyuSettings("cubes", collection_mode="teleop")).close()
+    before = snapshot(tmp_path)
+    with pytest.raises(SettingsError, match=message):
+        KoyuSink(tmp_path, KoyuSettings("cubes", **{"collection_mode": "teleop", **changed}))
+    assert snapshot(tmp_path) == before
+
+
+def test_a_sink_that_was_never_opened_has_touched_nothing(tmp_path: Path) -> None:
+    KoyuSink(tmp_path / "cubes", KoyuSettings("cubes")).close()
+    sink = KoyuSink(tmp_path / "cubes", KoyuSettings("cubes"))
+    with pytest.raises(SettingsError, match="a bundle needs a column"):
+        sink.open(custom_schema(), ())
+    sink.close()
+    assert list(tmp_path.iterdir()) == []

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lucky_recorder.capture.channels import Channel, Column
+from lucky_recorder.capture.channels import Channel, DerivedColumn
 from lucky_recorder.episode import clock
+from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.episode.record import EpisodeRecord, Outcome
-from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, Schema
+from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, Block, EpisodeBuffer
 
 HZ = Fraction(200, 3)
@@ -22,7 +23,7 @@ INFO = Channel("info", "after", (), "int32", nullable=True)
 STATE = Field("observation.state", "float64", (2,))
 LEVEL = Field("level", "int32", nullable=True)
 SCHEMA = Schema("robot_id", "ur5e", ("left", "right"), HZ, (STATE, LEVEL))
-COLUMNS = (Column(STATE, ROW), Column(LEVEL, INFO))
+COLUMNS = (DerivedColumn(STATE, ROW), DerivedColumn(LEVEL, INFO))
 
 
 def _fill(block: Block, values: NDArray[Any]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_recorder.capture.mujoco.snapshot import MOST_SCENES
 from lucky_recorder.capture.source import Source, open_source
+from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.lane import Lane, release
 from lucky_recorder.settings.recorder import RecorderSettings

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.draw.renderer import Painter
+from lucky_recorder.capture.draw.renderer import Renderer
 from lucky_recorder.testing import CountEnv, check_session
 
 KEY = "observation.images.wall"
@@ -70,13 +70,13 @@ def test_what_is_recorded_is_the_same_to_the_byte(record: Any, tmp_path: Path, d
 
 def test_nothing_is_drawn_twice(record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    original = Painter.color
+    original = Renderer.color
 
-    def color(self: Painter, picture: Any) -> Any:
+    def color(self: Renderer, picture: Any) -> Any:
         drawn.append(picture.pixels is None)
         return original(self, picture)
 
-    monkeypatch.setattr(Painter, "color", color)
+    monkeypatch.setattr(Renderer, "color", color)
     env = record(CountEnv(length=4, mujoco=True), mode="robot_arm", cameras=[wall()])
     env.reset()
     for _ in range(4):
@@ -200,10 +200,10 @@ def test_a_picture_that_cannot_be_drawn_stops_the_session(record: Any, monkeypat
     env.observe()
     env.step(np.array([0], np.float32))
 
-    def fail(self: Painter, picture: Any) -> Any:
+    def fail(self: Renderer, picture: Any) -> Any:
         raise RuntimeError("the driver has gone")
 
-    monkeypatch.setattr(Painter, "color", fail)
+    monkeypatch.setattr(Renderer, "color", fail)
     with pytest.raises(lr.StreamError, match="the driver has gone"):
         env.observe()
     assert not env.is_recording

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.draw.renderer import Painter
+from lucky_recorder.capture.draw.renderer import Renderer
 from lucky_recorder.recorder.worker import Worker
 from lucky_recorder.session import rows
 from lucky_recorder.session.sink import SessionSink
@@ -61,16 +61,16 @@ def give_up() -> None:
 
 
 def break_painter(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    working, drawn = Painter.color, []
+    working, drawn = Renderer.color, []
 
-    def broken(painter: Painter, picture: Any) -> Any:
+    def broken(painter: Renderer, picture: Any) -> Any:
         if picture.scene is not None:
             drawn.append(1)
             if len(drawn) > after:
                 give_up()
         return working(painter, picture)
 
-    monkeypatch.setattr(Painter, "color", broken)
+    monkeypatch.setattr(Renderer, "color", broken)
 
 
 BREAKS = {
@@ -491,8 +491,8 @@ class Repaints(CountEnv):
 def test_a_model_that_changes_between_episodes_is_drawn_as_it_is(
     record: Any, run: Any, read_back: Any, counts: Any, wall: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes, working = [], Painter.change
-    monkeypatch.setattr(Painter, "change", lambda painter, change: changes.append(1) or working(painter, change))
+    changes, working = [], Renderer.update
+    monkeypatch.setattr(Renderer, "update", lambda painter, change: changes.append(1) or working(painter, change))
     env = record(Repaints(3, mujoco=True), cameras=[wall])
     run(env, episodes=3)
     env.close()
@@ -503,7 +503,7 @@ def test_a_model_that_changes_between_episodes_is_drawn_as_it_is(
 def test_a_change_that_cannot_be_drawn_stops_the_session(
     record: Any, run: Any, read_back: Any, wall: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Painter, "change", lambda painter, change: give_up())
+    monkeypatch.setattr(Renderer, "update", lambda painter, change: give_up())
     env = record(Repaints(3, mujoco=True), cameras=[wall])
     run(env)
     with pytest.raises(lr.StreamError, match=r"the changed model could not be drawn: RuntimeError: .* had enough"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.mujoco.snapshot import Picture
+from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.errors import StreamError, VideoError
 from lucky_recorder.recorder.tracks import Studio, Tracks
@@ -20,14 +20,14 @@ from lucky_recorder.video.decode import decode_all
 from lucky_recorder.video.encoder import VideoEncoder
 
 
-class Seen(Picture):
+class Seen(SceneSnapshot):
     """A picture as the lane hands it over; its pool is the list of who was released."""
 
     def release(self) -> None:
         self.pool.append(self.camera)  # type: ignore[union-attr]
 
 
-class Painter:
+class Renderer:
     """Draws what the picture holds, upside down as a GL does, unless it is told to fail."""
 
     def __init__(self, fails: Callable[[Seen], bool] = lambda picture: False) -> None:
@@ -51,10 +51,10 @@ def released() -> list[int]:
 def film(tmp_path: Path, released: list[int]) -> Callable[..., Tracks]:
     """Return a function that films so many ticks with both cameras."""
 
-    def make(ticks: int, painter: Painter | None = None, streams: Any = STREAMS) -> Tracks:
+    def make(ticks: int, painter: Renderer | None = None, streams: Any = STREAMS) -> Tracks:
         schema = Schema("robot_id", "one", ("one",), Fraction(50), (), streams)
         cameras = tuple(lr.Camera(s.camera, width=s.width, height=s.height) for s in streams)
-        studio = Studio(schema, cameras, painter or Painter(), [], "ultrafast", 0)  # type: ignore[arg-type]
+        studio = Studio(schema, cameras, painter or Renderer(), [], "ultrafast", 0)  # type: ignore[arg-type]
         tracks = Tracks(studio, lambda key, suffix: tmp_path / key / f"attempt{suffix}.tmp", "seed 0")
         for t in range(ticks):
             tracks.write([Seen(s, pixels=paint_count(10 * t + s), pool=released) for s in range(len(streams))])
@@ -80,7 +80,7 @@ def test_a_stream_without_a_frame_leaves_no_file(film: Any, tmp_path: Path) -> N
 
 
 def test_a_picture_that_cannot_be_drawn_fails_its_stream_alone(film: Any, released: list[int], tmp_path: Path) -> None:
-    tracks = film(10, Painter(lambda p: p.camera == 0 and read_count(p.pixels) == 50))
+    tracks = film(10, Renderer(lambda p: p.camera == 0 and read_count(p.pixels) == 50))
     assert isinstance(tracks.error, StreamError)
     assert str(tracks.error) == "stream 'observation.images.a' failed: RuntimeError: the driver is gone"
     assert isinstance(tracks.error.__cause__, RuntimeError)
@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_made_fails_the_stream(film: Any, tmp_path: Path
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_giving_up_removes_every_file(film: Any, tmp_path: Path, fails: bool) -> None:
-    tracks = film(5, Painter(lambda p: fails and p.camera == 1))
+    tracks = film(5, Renderer(lambda p: fails and p.camera == 1))
     tracks.abort()
     tracks.abort()
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []

@@ -15,7 +15,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder import testing
-from lucky_recorder.capture.draw.renderer import Painter
+from lucky_recorder.capture.draw.renderer import Renderer
 from lucky_recorder.capture.mujoco.lidar import Caster
 from lucky_recorder.capture.mujoco.snapshot import ScenePool
 from lucky_recorder.testing import CountEnv, check_session
@@ -296,9 +296,9 @@ FAILURES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], set[str]]] = {
         {"observation.masks.front"}),
     "proxy encoder": (
         lambda m: m.setattr(VideoEncoder, "write", at_frame_3(VideoEncoder.write, "lidar-grasp")), {"lidar-grasp"}),
-    "colours": (lambda m: m.setattr(Painter, "color", after(9, Painter.color)), {FRONT, f"{FRONT}_rgbd"}),
+    "colours": (lambda m: m.setattr(Renderer, "color", after(9, Renderer.color)), {FRONT, f"{FRONT}_rgbd"}),
     "surfaces": (
-        lambda m: m.setattr(Painter, "surfaces", after(15, Painter.surfaces)),
+        lambda m: m.setattr(Renderer, "surfaces", after(15, Renderer.surfaces)),
         {f"{FRONT}_depth", f"{FRONT}_rgbd", "observation.masks.front"}),
     "caster": (lambda m: m.setattr(Caster, "cast", after(9, Caster.cast)), {"lidar-grasp"}),
     "combination": (lambda m: m.setattr(remux, "combine", after(1, remux.combine)), {f"{FRONT}_rgbd"}),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.mujoco import find as resolve
+from lucky_recorder.capture import find as resolve
 from lucky_recorder.testing import check_session
 
 XML = """

@@ -227,9 +227,9 @@ def test_a_discarded_attempt_that_might_be_kept_the_next_time_is_not_reproducibl
 def test_pictures_are_reproducible_only_where_a_cpu_draws(
     tmp_path: Path, wall: Any, monkeypatch: pytest.MonkeyPatch, is_software: bool, holds: bool
 ) -> None:
-    from lucky_recorder.capture.draw.renderer import Painter
+    from lucky_recorder.capture.draw.renderer import Renderer
 
-    monkeypatch.setattr(Painter, "is_software", property(lambda painter: is_software))
+    monkeypatch.setattr(Renderer, "is_software", property(lambda painter: is_software))
     env = lr.RecordSession(CountEnv(2, mujoco=True), output_dir=tmp_path, cameras=[wall])
     env.reset(seed=0)
     env.step([0.0])

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from lucky_recorder.episode import clock
+from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, VideoFile
-from lucky_recorder.episode.schema import NEW_POLICY_STEP, POST_RESET, Field, ScanStream, Schema, Stream
+from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.sink import SessionSink
@@ -126,7 +127,8 @@ class Recording:
         root.mkdir(parents=True, exist_ok=True)
         self.root = root
         self.schema = schema
-        self.sink = SessionSink(root, schema, Chunking(files_per_chunk, episodes_per_file), tasks, metadata_every)
+        self.sink = SessionSink(root, Chunking(files_per_chunk, episodes_per_file), metadata_every)
+        self.sink.open(schema, tasks)
         self.committed: list[EpisodeRecord] = []
         self._random = np.random.default_rng(seed)
         self._attempts = 0

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.session import reader
+from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.reader import Session
 from tests.session.building import Recording
 
@@ -83,8 +84,9 @@ def test_a_video_key_that_escapes(info: Callable[..., Path], session: Session) -
     key = "../../../outside"
     features = {**session.features, key: session.features[FRONT]}
     opened = Session(info(features=features))
-    episode = reader.Episode(
-        opened, {**opened.episodes.to_pylist()[0], f"videos/{key}/chunk_index": 0, f"videos/{key}/file_index": 0}
+    episode = Episode(
+        SessionFolder(opened.path),
+        {**opened.episodes.to_pylist()[0], f"videos/{key}/chunk_index": 0, f"videos/{key}/file_index": 0},
     )
     with pytest.raises(lr.FormatError, match="outside the session folder"):
         episode.video_path(key)

@@ -10,8 +10,10 @@ import pytest
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import rows
-from lucky_recorder.session.check import check_session
+from lucky_recorder.session.checks.session import check_session
+from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.reader import Session
+from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.video.decode import decode_all
 from tests.session.building import HEIGHT, WIDTH, Recording, arm_schema, camera, custom_schema, entity_id
 
@@ -210,3 +212,14 @@ def test_a_scene_without_actuators_has_an_action_of_no_values(tmp_path: Path) ->
     recording.close()
     assert read(tmp_path / "data/chunk-000/file-000.parquet")["action"].to_pylist() == [[], [], []]
     assert check_session(tmp_path) == []
+
+
+def test_a_sink_that_was_never_opened_leaves_no_folder(tmp_path: Path) -> None:
+    empty, full = tmp_path / "empty", tmp_path / "full"
+    for folder in (empty, full):
+        folder.mkdir()
+    (full / "mine.txt").touch()
+    for folder in (empty, full):
+        SessionSink(folder, Chunking(40)).close()
+    assert not empty.exists()
+    assert [p.name for p in full.iterdir()] == ["mine.txt"]

@@ -17,7 +17,7 @@ import pytest
 
 from lucky_recorder.errors import LuckyRecorderError, StorageError, VideoError
 from lucky_recorder.storage import write as files
-from lucky_recorder.storage.write import TEMPORARY, make_folder, naming, stage, write_json
+from lucky_recorder.storage.write import TEMPORARY, make_folder, stage, storage_errors, write_json
 
 
 def _text(content: str) -> Callable[[Path], None]:
@@ -150,7 +150,10 @@ def test_any_other_error_passes_and_leaves_nothing(tmp_path: Path, error: BaseEx
 
 
 def test_an_error_of_a_library_without_a_number_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"^/data/x: the library says no$") as caught, naming(Path("/data/x")):
+    with (
+        pytest.raises(StorageError, match=r"^/data/x: the library says no$") as caught,
+        storage_errors(Path("/data/x")),
+    ):
         raise OSError("the library says no")
     assert caught.value.errno is None
 

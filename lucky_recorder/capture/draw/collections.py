@@ -14,7 +14,7 @@ from typing import Any
 from lucky_recorder.capture.draw.context import Context
 
 
-class Shield:
+class CollectionGuard:
     """While it is up, no context is current in this thread during a collection of garbage.
 
     Args:

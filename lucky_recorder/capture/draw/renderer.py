@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.draw import context as gl
-from lucky_recorder.capture.draw.collections import Shield
+from lucky_recorder.capture.draw.collections import CollectionGuard
 from lucky_recorder.capture.draw.depth import Frustum, metres
-from lucky_recorder.capture.mujoco import assets as holdings
-from lucky_recorder.capture.mujoco.snapshot import Picture
+from lucky_recorder.capture.mujoco import assets
+from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.settings.bindings import Camera
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Pixels = NDArray[np.uint8]
 
 
 class Surfaces(NamedTuple):
-    """What one pass shows of the surfaces in a picture; bottom row first, valid until the next pass.
+    """What one pass shows of the surfaces in a snapshot; bottom row first, valid until the next pass.
 
     Attributes:
         z: The z-buffer, float32, shape ``(height, width)``: 0 at the far plane, 1 at the near plane.
@@ -34,7 +34,7 @@ class Surfaces(NamedTuple):
     segments: Pixels
 
 
-class Painter:
+class Renderer:
     """Draws the pictures of one recording. Every method but the constructor runs in the worker thread."""
 
     def __init__(self, cameras: Sequence[Camera], quality: str) -> None:
@@ -46,12 +46,12 @@ class Painter:
         self._pixels = {size: np.empty((*size, 3), np.uint8) for size in sizes}
         self._surfaces = {size: Surfaces(np.empty(size, np.float32), np.empty((*size, 3), np.uint8)) for size in sizes}
         self._gl: gl.Context | None = None
-        self._shield: Shield | None = None
+        self._guard: CollectionGuard | None = None
         self._model: mujoco.MjModel | None = None
         self._color: mujoco.MjrContext | None = None
         self._surface: mujoco.MjrContext | None = None
         self._is_plain = False
-        self._seen: tuple[Picture, Surfaces] | None = None
+        self._seen: tuple[SceneSnapshot, Surfaces] | None = None
 
     @property
     def is_software(self) -> bool:
@@ -59,7 +59,7 @@ class Painter:
         return self._gl is not None and self._gl.is_software
 
     @property
-    def renderer(self) -> str:
+    def device(self) -> str:
         """What draws, in the driver's words; empty before it is opened."""
         return self._gl.renderer if self._gl else ""
 
@@ -74,7 +74,7 @@ class Painter:
         """
         if self._gl is None:
             self._gl = gl.make_context()
-            self._shield = Shield(self._gl)
+            self._guard = CollectionGuard(self._gl)
         self._model = model
         self._make_contexts()
 
@@ -98,12 +98,12 @@ class Painter:
             model.vis.quality.shadowsize = shadows
         return mujoco.MjrContext(model, int(mujoco.mjtFontScale.mjFONTSCALE_100))
 
-    def change(self, change: holdings.Change) -> None:
+    def update(self, change: assets.AssetChange) -> None:
         """Bring what the contexts hold to what the user's model says now."""
         import mujoco
 
         assert self._model is not None
-        holdings.apply(self._model, change)
+        assets.apply(self._model, change)
         if change.is_deep:
             self._make_contexts()
             return
@@ -117,82 +117,82 @@ class Painter:
             for hfield in change.hfields:
                 mujoco.mjr_uploadHField(self._model, context, hfield)
 
-    def color(self, picture: Picture) -> tuple[Pixels, bool]:
-        """Draw the colours of a picture.
+    def color(self, snapshot: SceneSnapshot) -> tuple[Pixels, bool]:
+        """Draw the colours of a snapshot.
 
         Returns:
             uint8 pixels, shape ``(height, width, 3)``, valid until the next call, and whether the bottom row is first.
         """
-        if picture.pixels is not None:
-            return picture.pixels, False
+        if snapshot.pixels is not None:
+            return snapshot.pixels, False
         import mujoco
 
-        size, viewport = self._size(picture)
+        size, viewport = self._size(snapshot)
         pixels = self._pixels[size]
         mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._color)
-        mujoco.mjr_render(viewport, picture.scene, self._color)
-        shares = self._shares_its_pass(picture)
+        mujoco.mjr_render(viewport, snapshot.scene, self._color)
+        shares = self._shares_its_pass(snapshot)
         surfaces = self._surfaces[size]
         mujoco.mjr_readPixels(pixels, surfaces.z if shares else None, viewport, self._color)
         if shares:
-            self._seen = picture, surfaces
+            self._seen = snapshot, surfaces
         return pixels, True
 
-    def _shares_its_pass(self, picture: Picture) -> bool:
+    def _shares_its_pass(self, snapshot: SceneSnapshot) -> bool:
         """Tell whether the colour pass leaves the z-buffer that a pass of its own would.
 
         Only then is it read along: without multisampling, skybox and transparent textures, where every geom is opaque,
         reflects nothing, and is more than decoration.
         """
-        camera, scene = self._cameras[picture.camera], picture.scene
+        camera, scene = self._cameras[snapshot.camera], snapshot.scene
         if not self._is_plain or "depth" not in camera.picture_kinds or camera.masks or scene is None:
             return False
         return all(g.segid >= 0 and g.rgba[3] == 1 and g.reflectance == 0 for g in scene.geoms[: scene.ngeom])
 
-    def surfaces(self, picture: Picture) -> Surfaces:
-        """Draw which surface each pixel shows and how deep it lies, in one pass; a second call for a picture is free.
+    def surfaces(self, snapshot: SceneSnapshot) -> Surfaces:
+        """Draw which surface each pixel shows and how deep it lies, in one pass; a second call for a snapshot is free.
 
         The pass has a context of its own, without multisampling and shadows: its z-buffer is exact, and it is cheap.
         """
-        if self._seen is not None and self._seen[0] is picture:
+        if self._seen is not None and self._seen[0] is snapshot:
             return self._seen[1]
         import mujoco
 
         if self._surface is None:
             self._surface = self._context("fastest")
             self._surface.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
-        assert picture.scene is not None
-        size, viewport = self._size(picture)
-        surfaces, flags = self._surfaces[size], picture.scene.flags
+        assert snapshot.scene is not None
+        size, viewport = self._size(snapshot)
+        surfaces, flags = self._surfaces[size], snapshot.scene.flags
         special = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
         before = flags[special].copy()
         flags[special] = 1
         try:
             mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._surface)
-            mujoco.mjr_render(viewport, picture.scene, self._surface)
+            mujoco.mjr_render(viewport, snapshot.scene, self._surface)
             mujoco.mjr_readPixels(surfaces.segments, surfaces.z, viewport, self._surface)
         finally:
             flags[special] = before
-        self._seen = picture, surfaces
+        self._seen = snapshot, surfaces
         return surfaces
 
-    def depth(self, picture: Picture) -> tuple[NDArray[np.float32], Frustum]:
+    def depth(self, snapshot: SceneSnapshot) -> tuple[NDArray[np.float32], Frustum]:
         """Draw planar metres, float32, shape ``(height, width)``, top row first; 0 where there is no surface."""
-        assert picture.scene is not None
-        camera = self._cameras[picture.camera]
-        frustum = Frustum.of(picture.scene, camera.width, camera.height)
-        return metres(self.surfaces(picture).z, frustum)[::-1], frustum
+        assert snapshot.scene is not None
+        camera = self._cameras[snapshot.camera]
+        frustum = Frustum.of(snapshot.scene, camera.width, camera.height)
+        return metres(self.surfaces(snapshot).z, frustum)[::-1], frustum
 
-    def labels(self, picture: Picture) -> tuple[Pixels, bool]:
+    def labels(self, snapshot: SceneSnapshot) -> tuple[Pixels, bool]:
         """Draw label ids, uint8, shape ``(height, width)``, and whether the bottom row is first."""
-        assert picture.labels is not None
-        assert picture.scene is not None
-        return picture.labels.ids(self.surfaces(picture).segments, picture.scene), True
+        assert snapshot.labels is not None
+        assert snapshot.scene is not None
+        return snapshot.labels.ids(self.surfaces(snapshot).segments, snapshot.scene), True
 
-    def _size(self, picture: Picture) -> tuple[tuple[int, int], mujoco.MjrRect]:
+    def _size(self, snapshot: SceneSnapshot) -> tuple[tuple[int, int], mujoco.MjrRect]:
         import mujoco
 
-        camera = self._cameras[picture.camera]
+        camera = self._cameras[snapshot.camera]
         return (camera.height, camera.width), mujoco.MjrRect(0, 0, camera.width, camera.height)
 
     def _free_contexts(self) -> None:
@@ -204,11 +204,11 @@ class Painter:
     def close(self) -> None:
         """Free the contexts."""
         self._free_contexts()
-        if self._shield is not None:
-            self._shield.lower()
+        if self._guard is not None:
+            self._guard.lower()
         if self._gl is not None:
             self._gl.gl.free()
-        self._gl = self._shield = None
+        self._gl = self._guard = None
 
 
 def _has_plain_textures(model: mujoco.MjModel) -> bool:

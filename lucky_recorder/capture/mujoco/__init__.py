@@ -1,1 +1,27 @@
-"""Looking at a MuJoCo simulation."""
+"""Looking at a MuJoCo simulation: what other rooms may use of it. They come through `lucky_recorder.capture.door`."""
+
+from lucky_recorder.capture.mujoco.assets import AssetChange, AssetWatch
+from lucky_recorder.capture.mujoco.bounds import refresh as refresh_bounds
+from lucky_recorder.capture.mujoco.command import CommandMap, commands_to_ctrl
+from lucky_recorder.capture.mujoco.lidar import Caster, Scan, site_of
+from lucky_recorder.capture.mujoco.robots import find_robots
+from lucky_recorder.capture.mujoco.simulation import Simulation
+from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state
+from lucky_recorder.capture.mujoco.substeps import Substeps
+
+__all__ = [
+    "AssetChange",
+    "AssetWatch",
+    "Caster",
+    "CommandMap",
+    "Scan",
+    "ScenePool",
+    "Simulation",
+    "Substeps",
+    "capture_camera",
+    "capture_state",
+    "commands_to_ctrl",
+    "find_robots",
+    "refresh_bounds",
+    "site_of",
+]

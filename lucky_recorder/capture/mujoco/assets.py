@@ -37,7 +37,7 @@ _VISUAL = {
 }
 
 
-class Change(NamedTuple):
+class AssetChange(NamedTuple):
     """What changed in a model since it was last looked at.
 
     Attributes:
@@ -57,7 +57,7 @@ class Change(NamedTuple):
     is_deep: bool = False
 
 
-class Holdings:
+class AssetWatch:
     """Remembers what the worker's context was last told of a model."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
@@ -68,7 +68,7 @@ class Holdings:
         self._arrays = {name: np.array(getattr(model, name)) for name in (*_UPLOADED, *_HELD) if hasattr(model, name)}
         self._visual = _visual(model)
 
-    def change(self) -> Change | None:
+    def change(self) -> AssetChange | None:
         """Return what has changed since the last call, with copies of it; None if nothing has."""
         arrays = {n: np.array(getattr(self._model, n)) for n, old in self._arrays.items() if self._differs(n, old)}
         visual = {k: v for k, v in _visual(self._model).items() if not np.array_equal(v, self._visual[k])}
@@ -85,7 +85,7 @@ class Holdings:
             new, old = new[self._planes], old[self._planes]
         return not np.array_equal(new, old)
 
-    def _describe(self, arrays: Arrays, visual: dict[tuple[str, str], Any]) -> Change:
+    def _describe(self, arrays: Arrays, visual: dict[tuple[str, str], Any]) -> AssetChange:
         model = self._model
         changed = {name: _changed_places(new, self._arrays[name]) for name, new in arrays.items()}
         textures = _hit(changed.get("tex_data"), model.tex_adr, model.ntex)
@@ -96,7 +96,7 @@ class Holdings:
             for mesh in _hit(changed.get(name), getattr(model, f"mesh_{counted}adr"), model.nmesh)
         }
         is_deep = bool(visual) or any(name not in _UPLOADED for name in arrays)
-        return Change(arrays, visual, textures, tuple(sorted(meshes)), hfields, is_deep)
+        return AssetChange(arrays, visual, textures, tuple(sorted(meshes)), hfields, is_deep)
 
 
 def _visual(model: mujoco.MjModel) -> dict[tuple[str, str], Any]:
@@ -125,7 +125,7 @@ def _hit(changed: NDArray[np.intp] | None, addresses: NDArray[Any], count: int) 
     return tuple(sorted({owners[p][1] for p in np.unique(places) if p >= 0}))
 
 
-def apply(model: mujoco.MjModel, change: Change) -> None:
+def apply(model: mujoco.MjModel, change: AssetChange) -> None:
     """Write a change into another copy of the model."""
     for name, values in change.arrays.items():
         getattr(model, name)[...] = values

@@ -51,6 +51,11 @@ class CommandMap:
         joint[mapped] = model.jnt_range[joints[mapped]]
         return cls(mapped, ctrl[:, 0], ctrl[:, 1], joint[:, 0], joint[:, 1])
 
+    @classmethod
+    def of_all(cls, model: mujoco.MjModel) -> CommandMap:
+        """Read the ranges of every command of a model."""
+        return cls.of(model, range(names.actuator_count(model)))
+
     def to_action(self, ctrl: ArrayLike) -> Floats:
         """Map commands, shape ``(…, n)``, to the values of the ``action`` column."""
         raw = np.asarray(ctrl, np.float64)

@@ -35,6 +35,15 @@ class Scan(NamedTuple):
     geoms: NDArray[np.int32]
 
 
+def site_of(model: mujoco.MjModel, lidar: Lidar) -> int:
+    """Return the id of the site that a lidar is mounted on.
+
+    Raises:
+        SettingsError: If the model has none of that name.
+    """
+    return names.id_of(model, "site", lidar.site, f"lidar {lidar.name!r}: site")
+
+
 class Caster:
     """Casts one lidar's rays into states of a simulation.
 
@@ -50,7 +59,7 @@ class Caster:
         self._model = model
         self._data = mujoco.MjData(model)
         self._stages = kinematics(model)
-        self._site = names.id_of(model, "site", lidar.site, f"lidar {lidar.name!r}: site")
+        self._site = site_of(model, lidar)
         # The world is no sensor's body: one that is mounted on it sees the floor.
         self._body = int(model.site_bodyid[self._site]) or _NO_BODY
         self._rays = lidar.directions()

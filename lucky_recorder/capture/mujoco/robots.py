@@ -1,51 +1,17 @@
-"""The robots of a model: which actuators and joints are whose, and under which identity their rows are written."""
+"""The robots of a model: which actuators and joints are whose."""
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.robots import Driven, Robot
 from lucky_recorder.errors import SettingsError
 
 if TYPE_CHECKING:
     import mujoco
-
-
-@dataclass(frozen=True)
-class Driven:
-    """An actuated joint and the lowest actuator that drives it."""
-
-    joint: int
-    actuator: int
-
-
-@dataclass(frozen=True)
-class Robot:
-    """A robot: a whole model, or a subtree of one.
-
-    Attributes:
-        name: Its name.
-        actuators: Ids of its actuators, in the model's order.
-        driven: Its actuated joints, in the model's order.
-    """
-
-    name: str
-    actuators: tuple[int, ...]
-    driven: tuple[Driven, ...]
-
-    @property
-    def entity_id(self) -> int:
-        """A 64-bit hash of the name, the same on every machine, stored signed."""
-        return entity_id(self.name)
-
-
-def entity_id(name: str) -> int:
-    """Return the stable signed 64-bit id of a name."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def find_robots(model: mujoco.MjModel, roots: Sequence[str] | None) -> tuple[Robot, ...]:

@@ -7,21 +7,14 @@ After `mj_step`, positions of bodies, sensors and pictures lag the joint positio
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from lucky_recorder.capture.sync import Sync
 
 if TYPE_CHECKING:
     import mujoco
     import numpy as np
     from numpy.typing import NDArray
-
-
-class Sync(IntEnum):
-    """How much of the private data must follow from the state."""
-
-    NOTHING = 0
-    KINEMATICS = 1
-    FORWARD = 2
 
 
 class Simulation:
@@ -30,7 +23,7 @@ class Simulation:
     Attributes:
         model: The user's model.
         data: The user's data.
-        look: The private data; valid after `sync`.
+        private: The private data; valid after `sync`.
     """
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
@@ -38,7 +31,7 @@ class Simulation:
 
         self.model = model
         self.data = data
-        self.look = mujoco.MjData(model)
+        self.private = mujoco.MjData(model)
         self._copy = _state_copier()
         self._steps = kinematics(model)
 
@@ -71,12 +64,12 @@ class Simulation:
         """Bring the private data to the user's present state."""
         import mujoco
 
-        self._copy(self.model, self.data, self.look)
+        self._copy(self.model, self.data, self.private)
         if level is Sync.FORWARD:
-            mujoco.mj_forward(self.model, self.look)
+            mujoco.mj_forward(self.model, self.private)
         else:
             for step in self._steps:
-                step(self.model, self.look)
+                step(self.model, self.private)
 
 
 def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], None]:

@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lucky_recorder.capture.find import PHYSICS_STEP
 from lucky_recorder.errors import CaptureError
-
-_HOOK = "_step_mujoco_simulation"
-
-
-def most_parts(env: Any) -> int:
-    """Return in how many parts a step of an environment can be taken; 1 where it cannot be divided.
-
-    It can where the environment is a Gymnasium `MujocoEnv` that steps its physics in the base class's own way.
-    """
-    bare = env.unwrapped
-    hook, frames = getattr(bare, _HOOK, None), getattr(bare, "frame_skip", None)
-    function = getattr(hook, "__func__", None)
-    is_gymnasiums = getattr(function, "__module__", "") == "gymnasium.envs.mujoco.mujoco_env"
-    return frames if is_gymnasiums and isinstance(frames, int) and frames > 0 else 1
 
 
 class Substeps:
@@ -35,12 +22,12 @@ class Substeps:
 
     def __init__(self, env: Any, parts: int, before_part: Callable[[int], None]) -> None:
         self._env = env.unwrapped
-        self._whole = getattr(self._env, _HOOK)
+        self._whole = getattr(self._env, PHYSICS_STEP)
         self._parts = parts
         self._before = before_part
         self.is_recording = False
         self.steps = 0
-        setattr(self._env, _HOOK, self._step)
+        setattr(self._env, PHYSICS_STEP, self._step)
 
     def _step(self, ctrl: Any, n_frames: int) -> None:
         import mujoco
@@ -63,4 +50,4 @@ class Substeps:
 
     def remove(self) -> None:
         """Give the environment its own step back."""
-        self._env.__dict__.pop(_HOOK, None)
+        self._env.__dict__.pop(PHYSICS_STEP, None)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session.checks.declared import Declared, declare, is_whole
 from lucky_recorder.session.layout import Place
-from lucky_recorder.storage.untrusted import Folder, naming, reason
+from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 _KEPT_BYTES = 1 << 28
@@ -174,7 +174,7 @@ class Evidence:
         """Return what a data file's footer says of its episodes, None if it says nothing."""
 
         def read(file: str) -> Any:
-            with self.folder.parquet(file) as parquet, naming(self.folder.path / file):
+            with self.folder.parquet(file) as parquet, format_errors(self.folder.path / file):
                 note = (parquet.schema_arrow.metadata or {}).get(FOOTER)
                 return None if note is None else json.loads(note)
 

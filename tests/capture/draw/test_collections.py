@@ -12,7 +12,7 @@ import numpy as np
 
 import lucky_recorder as lr
 from lucky_recorder.capture.draw import context as gl
-from lucky_recorder.capture.draw.collections import Shield
+from lucky_recorder.capture.draw.collections import CollectionGuard
 from tests.capture.drawing import Film
 from tests.capture.models import scene
 
@@ -35,9 +35,9 @@ def test_collected_in_our_thread_it_takes_nothing_of_ours() -> None:
     mujoco.mj_resetDataKeyframe(model, data, 0)
     cameras = [lr.Camera("front", width=64, height=48, depth_mode="rgbd", masks=["cube"])]
     with Film(model, data, cameras, record_masks=True) as film:
-        painter = film.source.painter
-        assert painter is not None
-        context = painter._gl
+        renderer = film.source.renderer
+        assert renderer is not None
+        context = renderer._gl
         assert context is not None
 
         def see(step: int) -> list[np.ndarray]:
@@ -65,7 +65,7 @@ def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up()
             pass
 
     context = Context()
-    shield = Shield(cast(gl.Context, context))
+    shield = CollectionGuard(cast(gl.Context, context))
     gc.collect()
     assert context.made_current == 1
     elsewhere = threading.Thread(target=gc.collect)
@@ -79,7 +79,7 @@ def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up()
     assert not any(getattr(callback, "__self__", None) is shield for callback in gc.callbacks)
 
 
-def test_a_painter_that_is_closed_leaves_no_shield() -> None:
+def test_a_renderer_that_is_closed_leaves_no_shield() -> None:
     before = len(gc.callbacks)
     model = scene("joint_zoo")
     with Film(model, mujoco.MjData(model), [lr.Camera("overview", width=64, height=48)]) as film:

@@ -300,7 +300,7 @@ def test_depth_comes_with_the_colours_only_where_that_is_exact(
     with Film(model, data, [eye], mode="custom", columns=[position]) as film:
         monkeypatch.setattr(mujoco, "mjr_render", lambda *args: (drawn.append(args), render(*args))[1])
         [picture] = film.look()
-        film.in_worker(film.source.painter.color, picture)
+        film.in_worker(film.source.renderer.color, picture)
         seen = film.surfaces(picture)[0]
         picture.release()
     assert len(drawn) == passes

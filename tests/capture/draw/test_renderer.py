@@ -11,8 +11,9 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.capture.draw import context as gl
-from lucky_recorder.capture.draw.renderer import Painter
-from lucky_recorder.capture.mujoco.snapshot import Picture, ScenePool
+from lucky_recorder.capture.draw.renderer import Renderer
+from lucky_recorder.capture.mujoco.snapshot import ScenePool
+from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.testing import CountEnv
 from tests.capture.drawing import Film, reference
 from tests.capture.models import contents, scene
@@ -122,16 +123,16 @@ def test_a_new_model_is_drawn_after_the_old_one(moving: Any) -> None:
 def test_what_draws_is_known_once_opened(moving: Any) -> None:
     model, data = moving
     film = Film(model, data, [at((64, 48), "overview")])
-    painter = film.source.painter
-    assert painter is not None
-    assert painter.renderer
-    assert painter.is_software == any(
-        word in painter.renderer.lower() for word in ("llvmpipe", "softpipe", "swrast", "software")
+    renderer = film.source.renderer
+    assert renderer is not None
+    assert renderer.device
+    assert renderer.is_software == any(
+        word in renderer.device.lower() for word in ("llvmpipe", "softpipe", "swrast", "software")
     )
     film.close()
-    assert painter.renderer == ""
-    assert not painter.is_software
-    painter.close()
+    assert renderer.device == ""
+    assert not renderer.is_software
+    renderer.close()
 
 
 def test_a_scene_is_given_back_even_if_it_cannot_be_drawn(moving: Any, monkeypatch: Any) -> None:
@@ -148,7 +149,7 @@ def test_a_scene_is_given_back_even_if_it_cannot_be_drawn(moving: Any, monkeypat
 
 def test_pixels_that_are_there_already_pass_through() -> None:
     pixels = np.arange(64 * 48 * 3, dtype=np.uint8).reshape(48, 64, 3)
-    drawn, bottom_up = Painter([at((64, 48), "seen", source="render")], "model").color(Picture(0, pixels=pixels))
+    drawn, bottom_up = Renderer([at((64, 48), "seen", source="render")], "model").color(SceneSnapshot(0, pixels=pixels))
     assert drawn is pixels
     assert not bottom_up
 

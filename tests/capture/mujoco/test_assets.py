@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.mujoco import assets as holdings
-from lucky_recorder.capture.mujoco.assets import Holdings
+from lucky_recorder.capture.mujoco import assets
+from lucky_recorder.capture.mujoco.assets import AssetWatch
 from tests.capture.drawing import Film, Pixels, reference
 
 ROOM = """
@@ -180,22 +180,22 @@ def test_a_change_between_two_episodes_shows(unchanged: Any, name: str) -> None:
 @pytest.mark.parametrize("name", UNSEEN)
 def test_fog_and_lines_are_held_too(name: str) -> None:
     model = mujoco.MjModel.from_xml_string(ROOM)
-    held = Holdings(model)
+    held = AssetWatch(model)
     UNSEEN[name](model)
     change = held.change()
     assert change is not None
     assert change.is_deep
     other = mujoco.MjModel.from_xml_string(ROOM)
-    holdings.apply(other, change)
-    assert not Holdings(other).change()
-    held_by_other = Holdings(other)
+    assets.apply(other, change)
+    assert not AssetWatch(other).change()
+    held_by_other = AssetWatch(other)
     UNSEEN[name](other)
     assert held_by_other.change() is None
 
 
 def test_only_what_has_changed_is_uploaded() -> None:
     model = mujoco.MjModel.from_xml_string(ROOM)
-    held = Holdings(model)
+    held = AssetWatch(model)
     assert held.change() is None
     model.tex("fade").data[3] = 1
     model.tex("sky").data[-1] = 7
@@ -218,7 +218,7 @@ def test_only_what_has_changed_is_uploaded() -> None:
 
 def test_the_size_of_a_box_travels_and_is_no_change() -> None:
     model = mujoco.MjModel.from_xml_string(ROOM)
-    held = Holdings(model)
+    held = AssetWatch(model)
     model.geom("box").size[:] = 0.3
     model.geom("box").matid[:] = 0
     assert held.change() is None
@@ -226,7 +226,7 @@ def test_the_size_of_a_box_travels_and_is_no_change() -> None:
 
 def test_a_change_holds_copies() -> None:
     model = mujoco.MjModel.from_xml_string(ROOM)
-    held = Holdings(model)
+    held = AssetWatch(model)
     model.hfield_data[0] = 0.25
     change = held.change()
     assert change is not None
@@ -239,7 +239,7 @@ def test_a_change_holds_copies() -> None:
 
 def test_a_change_and_its_undoing_is_none() -> None:
     model = mujoco.MjModel.from_xml_string(ROOM)
-    held = Holdings(model)
+    held = AssetWatch(model)
     model.hfield_data[0] += 1
     model.hfield_data[0] -= 1
     assert held.change() is None
@@ -247,13 +247,13 @@ def test_a_change_and_its_undoing_is_none() -> None:
 
 def test_applying_a_change_makes_the_copy_what_the_model_is() -> None:
     model, copy = (mujoco.MjModel.from_xml_string(ROOM) for _ in range(2))
-    held = Holdings(model)
+    held = AssetWatch(model)
     for change_it in (UPLOADED | DEEP).values():
         change_it(model)
     change = held.change()
     assert change is not None
-    holdings.apply(copy, change)
-    assert Holdings(copy).change() is None
+    assets.apply(copy, change)
+    assert AssetWatch(copy).change() is None
     for name in change.arrays:
         np.testing.assert_array_equal(getattr(copy, name), getattr(model, name), err_msg=name)
     assert copy.vis.map.fogend == model.vis.map.fogend
@@ -265,6 +265,6 @@ def test_a_model_without_any_of_it_never_changes() -> None:
     model = mujoco.MjModel.from_xml_string(
         "<mujoco><worldbody><body><joint/><geom size='0.1'/></body></worldbody></mujoco>"
     )
-    held = Holdings(model)
+    held = AssetWatch(model)
     model.geom_rgba[:] = 0.5
     assert held.change() is None

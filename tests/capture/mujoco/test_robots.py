@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from lucky_recorder.capture.mujoco import names
-from lucky_recorder.capture.mujoco.robots import entity_id, find_robots, model_name
+from lucky_recorder.capture.mujoco.robots import find_robots, model_name
+from lucky_recorder.episode.schema import entity_id
 from lucky_recorder.errors import SettingsError
 from tests.capture.models import arm, features, rows, scene, source_of
 
@@ -93,7 +94,7 @@ def test_names_cover_every_robot_in_turn() -> None:
 def test_an_entity_id_is_the_same_in_every_process_and_fits_a_signed_64_bit_integer() -> None:
     robots = ("left_base", "right_base", "", "机器人")
     here = [entity_id(name) for name in robots]
-    code = f"from lucky_recorder.capture.mujoco.robots import entity_id; print([entity_id(n) for n in {robots}])"
+    code = f"from lucky_recorder.episode.schema import entity_id; print([entity_id(n) for n in {robots}])"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert there.strip() == str(here)
     assert here[0] == entity_id("left_base") == 5694537933012128263

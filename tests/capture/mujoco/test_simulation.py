@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from lucky_recorder.capture.mujoco import simulation
-from lucky_recorder.capture.mujoco.simulation import Simulation, Sync
+from lucky_recorder.capture.mujoco.simulation import Simulation
+from lucky_recorder.capture.sync import Sync
 from tests.capture.models import contents, forward, scene, state
 
 ZOO = "joint_zoo"
@@ -104,7 +105,7 @@ def test_kinematics_place_everything_as_mj_forward_does(
     looked_at.sync(Sync.KINEMATICS)
     known = forward(model, state(model, data))
     for name in (*PLACES, "flexvert_xpos", "ten_length", "wrap_xpos"):
-        np.testing.assert_array_equal(getattr(looked_at.look, name), getattr(known, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(looked_at.private, name), getattr(known, name), err_msg=name)
 
 
 def test_forward_gives_all_that_mj_forward_does(model: mujoco.MjModel) -> None:
@@ -114,7 +115,7 @@ def test_forward_gives_all_that_mj_forward_does(model: mujoco.MjModel) -> None:
     looked_at.sync(Sync.FORWARD)
     known = forward(model, state(model, data))
     for name in (*PLACES, "sensordata", "qacc", "qfrc_actuator", "cvel", "actuator_force"):
-        np.testing.assert_array_equal(getattr(looked_at.look, name), getattr(known, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(looked_at.private, name), getattr(known, name), err_msg=name)
 
 
 def test_rangefinders_read_what_their_drawn_rays_need() -> None:
@@ -125,14 +126,14 @@ def test_rangefinders_read_what_their_drawn_rays_need() -> None:
     known = forward(model, state(model, data))
     finder = int(np.flatnonzero(model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER))[0])
     assert known.sensordata[model.sensor_adr[finder]] != 0
-    assert looked_at.look.sensordata[model.sensor_adr[finder]] == known.sensordata[model.sensor_adr[finder]]
+    assert looked_at.private.sensordata[model.sensor_adr[finder]] == known.sensordata[model.sensor_adr[finder]]
 
 
 def test_the_state_is_taken_over_whole(model: mujoco.MjModel) -> None:
     data = moved(model)
     looked_at = Simulation(model, data)
     looked_at.sync(Sync.KINEMATICS)
-    np.testing.assert_array_equal(state(model, looked_at.look), state(model, data))
+    np.testing.assert_array_equal(state(model, looked_at.private), state(model, data))
 
 
 @pytest.fixture
@@ -146,8 +147,8 @@ def test_where_mujoco_cannot_copy_a_state_it_goes_through_a_vector(model: mujoco
     before = contents(data)
     looked_at = Simulation(model, data)
     looked_at.sync(Sync.FORWARD)
-    np.testing.assert_array_equal(state(model, looked_at.look), state(model, data))
-    np.testing.assert_array_equal(looked_at.look.sensordata, forward(model, state(model, data)).sensordata)
+    np.testing.assert_array_equal(state(model, looked_at.private), state(model, data))
+    np.testing.assert_array_equal(looked_at.private.sensordata, forward(model, state(model, data)).sensordata)
     assert contents(data) == before
 
 

@@ -10,7 +10,10 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.capture.mujoco import snapshot
-from lucky_recorder.capture.mujoco.snapshot import MOST_SCENES, Picture, ScenePool, rendered
+from lucky_recorder.capture.mujoco.snapshot import ScenePool
+from lucky_recorder.capture.render import rendered
+from lucky_recorder.capture.snapshot import SceneSnapshot
+from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.errors import SettingsError, StreamError, WorkerStalledError
 from tests.capture.drawing import HEIGHT, WIDTH, Film, free_camera, reference
 from tests.capture.models import contents, scene, source_of
@@ -281,7 +284,7 @@ def test_a_render_that_raises_names_the_camera_and_the_error() -> None:
 
 
 def test_a_picture_without_a_scene_has_nothing_to_give_back() -> None:
-    Picture(0, pixels=np.zeros((2, 2, 3), np.uint8)).release()
+    SceneSnapshot(0, pixels=np.zeros((2, 2, 3), np.uint8)).release()
 
 
 def test_a_source_without_rendering_refuses_a_rendered_camera() -> None:

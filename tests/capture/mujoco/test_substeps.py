@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.mujoco.substeps import Substeps, most_parts
+from lucky_recorder.capture.find import most_parts
+from lucky_recorder.capture.mujoco.substeps import Substeps
 from lucky_recorder.testing import CountEnv, check_session
 
 STATE = int(mujoco.mjtState.mjSTATE_INTEGRATION)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
-from lucky_recorder.koyu.bundle_check import check_bundle
-from lucky_recorder.koyu.evidence import BundleEvidence, Fault
+from lucky_recorder.koyu.checks.bundle import check_bundle
+from lucky_recorder.koyu.checks.evidence import BundleEvidence, Fault
 from lucky_recorder.koyu.index import Feature, Index, read_features, read_index, refuse_other_versions
 from lucky_recorder.settings.koyu import COLLECTION_MODES
 from lucky_recorder.storage.untrusted import Folder, reason

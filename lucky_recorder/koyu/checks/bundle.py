@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.checks.evidence import BundleEvidence, Fault
 from lucky_recorder.koyu.columns import values
-from lucky_recorder.koyu.evidence import BundleEvidence, Fault
 from lucky_recorder.koyu.index import IMAGES, Feature
 from lucky_recorder.settings.koyu import COLLECTION_MODES
 from lucky_recorder.storage.untrusted import reason

@@ -21,7 +21,25 @@ if TYPE_CHECKING:
     from lucky_recorder.video.decode import FrameReader
 
 _MOST_RAYS = 1_000_000
+_LARGEST_SCALE = 1e6
 _POSE = {"sensor_position": 3, "sensor_orientation": 4}
+
+
+def scale_of(feature: Mapping[str, Any]) -> float | None:
+    """Return the metres of one code of a depth stream, by its feature; None where it does not say them."""
+    scale = feature["info"].get("depth_scale")
+    return float(scale) if type(scale) in (int, float) and 0 < scale < _LARGEST_SCALE else None
+
+
+def labels_of(described: Mapping[str, Any]) -> dict[int, str] | None:
+    """Return the object each id of a mask stands for, by the JSON file beside it; None where it does not say so."""
+    if not all(_is_label(key) and isinstance(name, str) for key, name in described.items()):
+        return None
+    return {int(key): name for key, name in described.items()}
+
+
+def _is_label(key: str) -> bool:
+    return key.isascii() and key.isdecimal() and len(key) <= 3
 
 
 class DepthFrames:

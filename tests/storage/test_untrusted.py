@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lucky_recorder.errors import FormatError
-from lucky_recorder.session.templates import expand
+from lucky_recorder.storage.untrusted import expand
 
 DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 

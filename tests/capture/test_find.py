@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from lucky_recorder.capture.mujoco import find as resolve
+from lucky_recorder.capture import find as resolve
 from lucky_recorder.errors import SettingsError
 
 XML = "<mujoco><worldbody><body><joint/><geom size='0.1'/></body></worldbody></mujoco>"

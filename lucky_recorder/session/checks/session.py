@@ -21,7 +21,7 @@ from lucky_recorder.session.checks import (
     videos,
 )
 from lucky_recorder.session.checks.evidence import Evidence, Fault
-from lucky_recorder.session.reader import is_video_only, refuse_other_folders
+from lucky_recorder.session.folder import is_video_only, refuse_other_folders
 
 __all__ = ["Fault", "Report", "check_session", "inspect_session"]
 

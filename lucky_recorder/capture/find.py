@@ -1,4 +1,4 @@
-"""Finding the simulation inside an environment without the user's help, and its control rate."""
+"""Finding the simulation inside an environment without the user's help, its control rate, and how it steps."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _INWARD = ("unwrapped", "env", "_env", "gym_env", "physics", "_physics", "sim", 
 _PAIRS = (("model", "data"), ("_model", "_data"), ("mj_model", "mj_data"))
 _INNER = ("_model", "_data")
 _DEPTH = 64
+# The method of Gymnasium's own MuJoCo environments that steps their physics.
+PHYSICS_STEP = "_step_mujoco_simulation"
 
 
 class Found(NamedTuple):
@@ -99,6 +101,18 @@ def frame_rate(env: Any) -> Fraction | None:
     """Return ``metadata["render_fps"]``: the rate of an environment that has no other clock."""
     fps: Any = (_get(env, "metadata") or {}).get("render_fps")
     return clock.rate(float(fps), "render_fps") if _is_number(fps) else None
+
+
+def most_parts(env: Any) -> int:
+    """Return in how many parts a step of an environment can be taken; 1 where it cannot be divided.
+
+    It can where the environment is a Gymnasium `MujocoEnv` that steps its physics in the base class's own way.
+    """
+    bare = env.unwrapped
+    hook, frames = getattr(bare, PHYSICS_STEP, None), getattr(bare, "frame_skip", None)
+    function = getattr(hook, "__func__", None)
+    is_gymnasiums = getattr(function, "__module__", "") == "gymnasium.envs.mujoco.mujoco_env"
+    return frames if is_gymnasiums and isinstance(frames, int) and frames > 0 else 1
 
 
 def _called(method: Any) -> Any:

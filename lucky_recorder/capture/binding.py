@@ -1,0 +1,133 @@
+"""A binding: all that follows from one model and its data, built whole, so that it can be replaced as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lucky_recorder.capture.channels import Channel, DerivedColumn
+from lucky_recorder.capture.columns import Scene, columns_of
+from lucky_recorder.capture.door import masks, simulator
+from lucky_recorder.capture.render import capture_render
+from lucky_recorder.capture.robots import Robot
+from lucky_recorder.capture.schedule import Capture
+from lucky_recorder.capture.sync import Sync, level_of, needs_gl
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.settings.recorder import RecorderSettings
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What is looked at of one simulation.
+
+    Attributes:
+        simulation: The model and its data; None without MuJoCo.
+        robots: Whose rows there are.
+        columns: The columns, each with the channel it derives from.
+        level: How much must follow from a state before it is looked at.
+        captures: What takes the snapshots of the recorded cameras, then of the lidars, in their order.
+        assets: What the rendering contexts were told of the model; None where nothing is drawn.
+    """
+
+    simulation: simulator.Simulation | None
+    robots: tuple[Robot, ...]
+    columns: tuple[DerivedColumn, ...]
+    level: Sync
+    captures: tuple[Capture, ...]
+    assets: simulator.AssetWatch | None
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """The channels, each once."""
+        return tuple({c.channel.name: c.channel for c in self.columns}.values())
+
+
+def bind(
+    settings: RecorderSettings, simulation: simulator.Simulation | None, env: Any, render: Callable[[], Any] | None
+) -> Binding:
+    """Look at a simulation.
+
+    Args:
+        settings: What is recorded.
+        simulation: The model and its data; None without MuJoCo.
+        env: The environment as it is stepped, if there is one.
+        render: Its ``render()``, if that gives pictures.
+
+    Raises:
+        SettingsError: If the settings cannot be recorded from it.
+    """
+    robots = simulator.find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
+    return Binding(
+        simulation,
+        robots,
+        columns_of(Scene(settings, simulation, robots, env)),
+        level_of(settings) if simulation else Sync.NOTHING,
+        (*_cameras(settings, simulation, render), *_lidars(settings, simulation)),
+        simulator.AssetWatch(simulation.model) if simulation and needs_gl(settings) else None,
+    )
+
+
+def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:
+    """Return the one entity of a simulation that is no MuJoCo."""
+    if settings.robots is not None:
+        raise SettingsError.of("robots", settings.robots, "no MuJoCo model was found to look for them in")
+    return (Robot("env", (), ()),)
+
+
+def _cameras(
+    settings: RecorderSettings, simulation: simulator.Simulation | None, render: Callable[[], Any] | None
+) -> list[Capture]:
+    cameras = settings.recorded_cameras
+    pool = _pool(settings, simulation) if needs_gl(settings) else None
+    return [
+        _rendered(render, camera, index)
+        if camera.source == "render"
+        else _drawn(settings, simulation, camera, index, pool)
+        for index, camera in enumerate(cameras)
+    ]
+
+
+def _pool(settings: RecorderSettings, simulation: simulator.Simulation | None) -> simulator.ScenePool:
+    cameras = settings.recorded_cameras
+    if simulation is None:
+        names = tuple(c.name for c in cameras)
+        raise SettingsError.of("cameras", names, "no MuJoCo model was found; use source='render'")
+    return simulator.ScenePool(simulation.model, len(cameras), settings.worker_timeout_s)
+
+
+def _rendered(render: Callable[[], Any] | None, camera: Camera, index: int) -> Capture:
+    if render is None:
+        raise SettingsError.of(
+            f"camera {camera.name!r}: source",
+            "render",
+            "there is no env.render() here that gives pictures; make the env with render_mode='rgb_array'",
+        )
+    return capture_render(render, camera, index)
+
+
+def _drawn(
+    settings: RecorderSettings,
+    simulation: simulator.Simulation | None,
+    camera: Camera,
+    index: int,
+    pool: simulator.ScenePool | None,
+) -> Capture:
+    assert simulation is not None
+    assert pool is not None
+    has_masks = "mask" in settings.kinds_of(camera)
+    field = f"camera {camera.name!r}: masks"
+    labels = masks.Labels(simulation.model, camera.masks or (), field) if has_masks else None
+    return simulator.capture_camera(simulation, camera, index, pool, labels)
+
+
+def _lidars(settings: RecorderSettings, simulation: simulator.Simulation | None) -> list[Capture]:
+    return [_lidar(simulation, lidar, index) for index, lidar in enumerate(settings.recorded_lidars)]
+
+
+def _lidar(simulation: simulator.Simulation | None, lidar: Lidar, index: int) -> Capture:
+    if simulation is None:
+        raise SettingsError.of("lidars", lidar.name, "no MuJoCo model was found to cast rays in")
+    simulator.site_of(simulation.model, lidar)
+    return simulator.capture_state(simulation, index)

@@ -1,0 +1,66 @@
+"""Snapshots: what is taken along of one tick, in the caller's thread, to be drawn or scanned in another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import mujoco
+
+
+class Pool(Protocol):
+    """Where a scene goes back to once it is drawn."""
+
+    def give_back(self, scene: mujoco.MjvScene) -> None:
+        """Take a scene back."""
+
+
+class Labelling(Protocol):
+    """What turns a segmentation pass into the label ids of a mask."""
+
+    def ids(self, segments: NDArray[np.uint8], scene: mujoco.MjvScene) -> NDArray[np.uint8]:
+        """Return label ids, uint8, shape ``(height, width)``, rows in the order of the pass's."""
+
+
+class SceneSnapshot(NamedTuple):
+    """One camera's view at one tick: a scene still to be drawn, or pixels that are there already.
+
+    Attributes:
+        camera: Index of the camera among those recorded.
+        scene: The scene, with its camera in it.
+        pixels: uint8, shape ``(height, width, 3)``, top row first.
+        pool: Where the scene goes back to.
+        labels: What its mask stream labels.
+    """
+
+    camera: int
+    scene: mujoco.MjvScene | None = None
+    pixels: NDArray[np.uint8] | None = None
+    pool: Pool | None = None
+    labels: Labelling | None = None
+
+    def release(self) -> None:
+        """Give the scene back."""
+        if self.pool is not None:
+            self.pool.give_back(self.scene)
+
+
+class ScanSnapshot(NamedTuple):
+    """The state that one lidar is to scan.
+
+    Attributes:
+        lidar: Index of the lidar among those recorded.
+        state: The full integration state, float64.
+    """
+
+    lidar: int
+    state: NDArray[np.float64]
+
+    def release(self) -> None:
+        """Nothing to give back."""
+
+
+Snapshot = SceneSnapshot | ScanSnapshot

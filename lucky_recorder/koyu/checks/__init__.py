@@ -1,0 +1,1 @@
+"""What `check_koyu` verifies, of a dataset and of each bundle. Nothing here asks the writer."""

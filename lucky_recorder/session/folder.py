@@ -1,0 +1,194 @@
+"""A session's folder, and what its ``meta/info.json`` says of the files in it. All of it may come from a stranger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lucky_recorder.episode import clock, keys
+from lucky_recorder.errors import FormatError, SettingsError, shown
+from lucky_recorder.session import layout
+from lucky_recorder.storage.untrusted import Folder, expand
+from lucky_recorder.storage.write import TEMPORARY
+
+_SUPPORTED = re.compile(r"v?3(\.\d+)*")
+_NO_META = "no meta/info.json: the recording was cut short before metadata was first written, so no episode is listed"
+_VIDEO_ONLY = "a video only session: it was recorded without rows, so it has no metadata and lists no episodes"
+
+
+class CameraStream(NamedTuple):
+    """What a session says of one of its video streams.
+
+    Attributes:
+        name: The camera's Output Name (with ``_depth`` for a depth stream).
+        key: The stream's feature key and folder, ``observation.images.<name>``.
+        width: Pixels.
+        height: Pixels.
+        rate: Frames per second, exact.
+        codec: The codec, such as ``h264``.
+    """
+
+    name: str
+    key: str
+    width: int
+    height: int
+    rate: Fraction
+    codec: str
+
+
+class SessionFolder:
+    """What a session and its episodes share: the folder, and what ``info.json`` says.
+
+    Attributes:
+        path: The session's folder.
+        files: The files in it.
+        is_video_only: Whether it was recorded without rows.
+        info: The content of ``meta/info.json``; empty for a video only session.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read ``meta/info.json``.
+
+        Raises:
+            FormatError: If the folder is no session, or one that this version cannot read.
+        """
+        self.path = path
+        self.files = Folder(path)
+        refuse_other_folders(path)
+        self.is_video_only = is_video_only(path)
+        self.info: dict[str, Any] = {} if self.is_video_only else self._read_info()
+
+    def _read_info(self) -> dict[str, Any]:
+        if not self.files.has(layout.INFO_PATH):
+            raise FormatError(f"{self.path}: {_NO_META}")
+        info = self.files.json(layout.INFO_PATH)
+        version = info.get("codebase_version")
+        if not isinstance(version, str) or not _SUPPORTED.fullmatch(version):
+            raise self._wrong("codebase_version", version, "only v3 sessions are read")
+        return info
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """One entry per data column and per video stream."""
+        features = self.info.get("features", {} if self.is_video_only else None)
+        if not isinstance(features, dict) or not all(isinstance(f, dict) for f in features.values()):
+            raise self._wrong("features", features, "expected an object per column")
+        return features
+
+    @cached_property
+    def hz(self) -> Fraction:
+        """Rows per second and robot, exact."""
+        self.refuse_video_only()
+        return self._rate("hz", self.info.get("hz"))
+
+    @property
+    def files_per_chunk(self) -> int:
+        """Files in each ``chunk-NNN`` folder, ``chunks_size``."""
+        size = self.info.get("chunks_size")
+        if type(size) is not int or not 0 < size <= layout.LARGEST_CHUNK + 1:
+            raise self._wrong("chunks_size", size, f"expected 1 to {layout.LARGEST_CHUNK + 1}")
+        return size
+
+    @cached_property
+    def robots(self) -> tuple[str, ...]:
+        """The robots' names; each has one row per tick, in this order."""
+        robots = self.info.get("robots", ["robot"])
+        if not isinstance(robots, list) or not robots or not all(isinstance(r, str) for r in robots):
+            raise self._wrong("robots", robots, "expected a list of names")
+        return tuple(robots)
+
+    @cached_property
+    def cameras(self) -> Mapping[str, CameraStream]:
+        """The video streams by camera name; none of a video only session, of which there are no details."""
+        if self.is_video_only:
+            return {}
+        video = {key: f for key, f in self.features.items() if f.get("dtype") == "video"}
+        return {stream.name: stream for stream in (self._camera(key, f) for key, f in video.items())}
+
+    def _camera(self, key: str, feature: Mapping[str, Any]) -> CameraStream:
+        details, shape = feature.get("info"), feature.get("shape")
+        if not isinstance(details, dict) or not isinstance(shape, list) or not _is_picture(shape):
+            raise self._wrong(f"features[{key!r}]", feature, "expected a picture's shape and an info block")
+        rate = self._rate(f"features[{key!r}] video.fps", details.get("video.fps"))
+        name = key.removeprefix(keys.IMAGES)
+        return CameraStream(name, key, shape[1], shape[0], rate, str(details.get("video.codec")))
+
+    def camera(self, name: str) -> CameraStream:
+        """Return a video stream, by camera name or full key.
+
+        Raises:
+            KeyError: If the session has no such camera.
+        """
+        found = self.cameras.get(name.removeprefix(keys.IMAGES))
+        if found is None:
+            raise KeyError(f"no camera {name!r}; the session has {', '.join(self.cameras) or 'none'}")
+        return found
+
+    def expand(self, field: str, **values: str | int) -> str:
+        """Fill in one of the path templates that ``info.json`` has.
+
+        Raises:
+            FormatError: If it is none.
+        """
+        try:
+            return expand(self.info.get(field), **values)
+        except FormatError as error:
+            raise FormatError(f"{self.path / layout.INFO_PATH}: {field}: {error}") from error
+
+    def refuse_video_only(self) -> None:
+        """Refuse what cannot be known of a session without ``meta/``.
+
+        Raises:
+            FormatError: If this is one.
+        """
+        if self.is_video_only:
+            raise FormatError(f"{self.path}: {_VIDEO_ONLY}; its files: video_files(camera)")
+
+    def _rate(self, field: str, value: object) -> Fraction:
+        try:
+            return clock.rate(value, field)
+        except SettingsError as error:
+            raise FormatError(f"{self.path / layout.INFO_PATH}: {error}") from error
+
+    def _wrong(self, field: str, value: object, expected: str) -> FormatError:
+        return FormatError(f"{self.path / layout.INFO_PATH}: {field}={shown(value)}: {expected}")
+
+
+def sessions_under(path: Path) -> list[Path]:
+    """List the session folders in an output directory or a ``DataSessions`` folder, the latest last."""
+    for parent in (path / layout.SESSIONS, path):
+        found = [p for p in parent.glob("session_*") if p.is_dir() and layout.is_session_name(p.name)]
+        if found:
+            return sorted(found)
+    return []
+
+
+def refuse_other_folders(path: Path) -> None:
+    """Refuse what is no session folder.
+
+    Raises:
+        FormatError: If there is no such folder, or it is none; where it holds sessions, the latest is named.
+    """
+    if not path.is_dir():
+        raise FormatError(f"{path}: no such folder; give the path of a session folder")
+    if (path / layout.INFO_PATH).exists():
+        return
+    if found := sessions_under(path):
+        raise FormatError(f"{path}: holds sessions ({len(found)}) and is none itself; the latest is {found[-1]}")
+    if not any((path / part).is_dir() for part in ("meta", "data", "videos")):
+        raise FormatError(f"{path}: is no session: it has neither meta/ nor data/ nor videos/")
+
+
+def is_video_only(path: Path) -> bool:
+    """Tell whether a session was recorded without rows: finished videos, and neither ``meta/`` nor ``data/``."""
+    if (path / "meta").exists() or any((path / "data").rglob("file-*")):
+        return False
+    return any(not name.endswith(TEMPORARY) for name in Folder(path).files("videos"))
+
+
+def _is_picture(shape: list[Any]) -> bool:
+    return len(shape) == 3 and all(type(n) is int and 0 < n <= 1 << 16 for n in shape)
