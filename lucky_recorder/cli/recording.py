@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import gymnasium as gym
 import typer
 
 from lucky_recorder.cli.check import check
-from lucky_recorder.cli.console import say
+from lucky_recorder.cli.console import Bar
+from lucky_recorder.cli.exits import INTERRUPTED
+from lucky_recorder.cli.lines import say
 from lucky_recorder.errors import GLError, SettingsError
+from lucky_recorder.recorder.wrapper import RecordSession
+from lucky_recorder.rollouts.collect import Summary, collect, resolve_policy
+from lucky_recorder.session.reader import Session
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.declare import instance, told
 from lucky_recorder.settings.recorder import RecorderSettings
-
-if TYPE_CHECKING:
-    from lucky_recorder.rollouts.collect import Summary
-
-INTERRUPTED = 130
 
 
 def _settings(value: RecorderSettings | Mapping[str, Any], *, field: str = "settings") -> RecorderSettings:
@@ -44,6 +46,28 @@ class Plan:
     episodes: int = attrs.field(converter=v.count)
     policy: str | None = attrs.field(default=None, converter=v.optional_text)
     fail: float = attrs.field(default=0.0, converter=v.number)
+
+
+def plan_of(asked: Mapping[str, Any], names: Iterable[str], **fields: Any) -> Plan:
+    """Make a plan of what was asked for.
+
+    The folder that the command is run in joins the path of modules, as with ``python -m``: that is where the user's own
+    policies and columns are, and the settings may name them.
+
+    Args:
+        asked: Fields of `RecorderSettings`, and of the plan.
+        names: Which of them are the plan's.
+        fields: Fields of the plan that are not asked for.
+
+    Raises:
+        SettingsError: If something asked for cannot be recorded, or no environment is named.
+    """
+    sys.path.insert(0, os.getcwd())
+    own = {name: asked[name] for name in names if name in asked}
+    settings = RecorderSettings.of({name: value for name, value in asked.items() if name not in own})
+    if not asked.get("env"):
+        raise SettingsError("env is missing: give --env ID, or env in the settings file")
+    return Plan(settings=settings, **own, **fields)
 
 
 def record_plan(plan: Plan) -> Path:
@@ -70,13 +94,9 @@ def record_plan(plan: Plan) -> Path:
 
 
 def _record(plan: Plan) -> tuple[Path, Summary]:
-    from lucky_recorder.cli.progress import Bar
-    from lucky_recorder.recorder.wrapper import RecordSession
-    from lucky_recorder.rollouts.collect import collect, resolve_policy
-
-    env = RecordSession(make_env(plan), plan.settings)
+    env = open_session(plan)
     try:
-        with Bar(plan.episodes) as bar, env:
+        with Bar(plan.episodes, Summary()) as bar, env:
             policy = resolve_policy(env, plan.policy, fail=plan.fail)
             summary = collect(env, policy, episodes=plan.episodes, on_step=bar.show)
             bar.show(summary)
@@ -90,17 +110,20 @@ def _record(plan: Plan) -> tuple[Path, Summary]:
     return env.session_path, summary
 
 
-def make_env(plan: Plan) -> Any:
-    """Make the environment.
+def open_session(plan: Plan) -> RecordSession:
+    """Make the environment, and the recorder around it; nothing is written yet.
 
     Raises:
-        SettingsError: If gymnasium does not know it, or cannot make it here.
+        SettingsError: If gymnasium does not know the environment, or cannot make it here.
     """
-    import gymnasium as gym
+    return RecordSession(_make_env(plan), plan.settings)
 
+
+def _make_env(plan: Plan) -> Any:
     options: dict[str, Any] = {}
     if any(camera.source == "render" for camera in plan.settings.recorded_cameras):
         options["render_mode"] = "rgb_array"
+        # Gymnasium's MuJoCo renderer opens a window unless it is told otherwise.
         if not os.environ.get("DISPLAY"):
             os.environ.setdefault("MUJOCO_GL", "egl")
     try:
@@ -110,8 +133,6 @@ def make_env(plan: Plan) -> Any:
 
 
 def _told(path: Path, summary: Summary) -> str:
-    from lucky_recorder.session.reader import Session
-
     succeeded = sum(episode.success for episode in Session(path))
     return (
         f"{summary.kept} episodes kept, {succeeded} succeeded, {summary.discarded} discarded; "

@@ -86,6 +86,9 @@ LEADING = (INDEX, *ENTITY_COLUMNS, TIMESTAMP, EPISODE_INDEX, FRAME_INDEX, TASK_I
 # Codecs of colour video.
 VIDEO_FORMATS = ("h264", "hevc", "av1")
 
+# What Debian and Ubuntu call the libraries that draw without a screen.
+GL_PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
+
 # Limits.
 MOST_LABELS = 255
 MOST_SCENES = 16

@@ -11,7 +11,7 @@ import av
 from lucky_recorder.errors import VideoError
 from lucky_recorder.video.codecs import CODECS, VIDEO_FORMATS, Codec, known
 from lucky_recorder.video.encoder import add_stream
-from lucky_recorder.video.pictures import Picture
+from lucky_recorder.video.frames import Frame
 
 _PRESET = "ultrafast"
 _HARDWARE = "_nvenc"
@@ -67,6 +67,7 @@ def _encodes(key: str, width: int, height: int) -> bool:
     try:
         return _packets_of_one_frame(CODECS[key], width, height) == 1
     except (av.FFmpegError, OSError, ValueError, RuntimeError):
+        # Each says no in its own way: a missing driver, a device that is taken, a size that it refuses.
         return False
 
 
@@ -75,5 +76,5 @@ def _packets_of_one_frame(codec: Codec, width: int, height: int) -> int:
     rate = Fraction(50)
     with av.open(io.BytesIO(), "w", format=codec.container) as container:
         stream = add_stream(container, codec, width, height, rate, codec.settings(_PRESET, None))
-        frame = Picture(codec, width, height).at(0, 1 / rate)
+        frame = Frame(codec, width, height).at(0, 1 / rate)
         return sum(packet.size > 0 for packet in (*stream.encode(frame), *stream.encode(None)))

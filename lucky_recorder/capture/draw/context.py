@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from lucky_recorder.episode.keys import GL_PACKAGES
 from lucky_recorder.errors import GLError
 from lucky_recorder.lazy import lazy
 
@@ -19,7 +20,6 @@ from lucky_recorder.lazy import lazy
 EGL, GL, osmesa = lazy("OpenGL.EGL"), lazy("OpenGL.GL"), lazy("OpenGL.osmesa")
 mujoco_egl, mujoco_osmesa = lazy("mujoco.egl"), lazy("mujoco.osmesa")
 
-PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
 _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
 
 
@@ -60,7 +60,7 @@ def remedy() -> str:
     """Return what to do where no context can be made."""
     return (
         f"no OpenGL context can be made here, so cameras cannot be drawn; on Debian or Ubuntu: apt-get install "
-        f"{' '.join(PACKAGES)} (or libosmesa6), or record without cameras"
+        f"{' '.join(GL_PACKAGES)} (or libosmesa6), or record without cameras"
     )
 
 
