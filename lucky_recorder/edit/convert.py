@@ -5,6 +5,7 @@ Videos are linked, not encoded again; where there are no links they are copied.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Iterable, Mapping

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.keys import IMAGES
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import SettingsError, StateError, shown
+from lucky_recorder.koyu.layout import slug
 from lucky_recorder.rollouts.results import Evaluation, Rollout
 from lucky_recorder.settings import validators as v
 
@@ -170,9 +172,6 @@ def _has_time(env: RecordSession) -> bool:
 
 def seen_by_policy(env: RecordSession) -> Observation:
     """Return what the coming step will record of what a policy may see, as `evaluate` gives it to a policy."""
-    from lucky_recorder.koyu.index import IMAGES
-    from lucky_recorder.koyu.layout import slug
-
     seen = {key: x if key.startswith(IMAGES) else _as_float32(x) for key, x in env.observe().items()}
     description = env.observer.current_task
     return {**seen, "task": slug(description), "task_description": description}

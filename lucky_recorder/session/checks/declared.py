@@ -22,7 +22,7 @@ _SLOWEST, _FASTEST = Fraction(1, 10**6), Fraction(10**6)
 
 @dataclass(frozen=True)
 class DeclaredColumn:
-    """A data column as ``info.json`` has it: ``shape`` as the feature has it, so ``(1,)`` for a plain value; a vector is always a list."""
+    """A data column as ``info.json`` has it: its ``shape`` is ``(1,)`` for a plain value; a vector is always a list."""
 
     name: str
     dtype: str
