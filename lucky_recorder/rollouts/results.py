@@ -133,9 +133,8 @@ class Evaluation:
 
     def table(self) -> drawing.Table:
         """Return a table of the rollouts, and of what they come to, for a ``rich`` console."""
-        table = drawing.Table(
-            box=box.SIMPLE_HEAD, title=self._title(), title_justify="left", show_footer=bool(self.rollouts)
-        )
+        table = drawing.Table(box=box.SIMPLE_HEAD, title=self._title(), title_justify="left")
+        table.show_footer = bool(self.rollouts)
         footers = ("", f"{len(self.rollouts)} episodes", self._rate(), "", _short(self.mean_length))
         columns = ("#", "seed", "success", "ended by", "steps")
         for title, footer in zip(columns, footers, strict=True):

@@ -108,10 +108,7 @@ def _format(value: str, *, field: str = "formats") -> str:
 
 
 def _formats(value: Iterable[str] | None, *, field: str = "formats") -> tuple[str, ...] | None:
-    formats = None if value is None else v.several(value, _format, field=field)
-    if formats == ():
-        raise SettingsError.of(field, (), f"name at least one of {', '.join(FORMATS)}, or leave it out")
-    return formats
+    return None if value is None else v.several(value, _format, field=field)
 
 
 @only_known_fields()
@@ -152,8 +149,8 @@ class RecorderSettings:
         lidars: The lidar sensors.
         tasks: Task descriptions, in index order.
         koyu: What koyu bundles say of themselves, and where they go.
-        formats: The formats written: ``session``, ``koyu`` or both; None: the session, and bundles if ``koyu`` is
-            given.
+        formats: The formats written: ``session``, ``koyu``, both, or none of them where ``sinks`` take the episodes;
+            None: the session, and bundles if ``koyu`` is given.
     """
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)

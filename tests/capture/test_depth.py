@@ -238,7 +238,7 @@ def test_a_ramp_of_every_code_survives(record: Any, monkeypatch: pytest.MonkeyPa
     def drawn(camera: Any, view: Any) -> np.ndarray:
         return np.roll(ramp, next(frames), axis=0)
 
-    monkeypatch.setattr("lucky_recorder.capture.depth.sensor_codes", drawn)
+    monkeypatch.setattr("lucky_recorder.recorder.tracks.sensor_codes", drawn)
 
     env = record(
         CountEnv(3, mujoco=True), mode="robot_arm",

@@ -389,7 +389,6 @@ def test_a_disk_that_refuses_the_bundle_leaves_neither(
         ({"koyu": {"name": "x", "id_seed": -1}}, "koyu.id_seed=-1: give a whole number"),
         ({"koyu": {"name": "x", "action": "gym"}}, "koyu.action='gym': what the policy sent is"),
         ({"koyu": None, "formats": ["koyu"]}, "formats=.*: bundles need a name: give koyu=KoyuSettings"),
-        ({"formats": []}, "formats=.*: name at least one of session, koyu"),
         ({"formats": ["zarr"]}, "'zarr': choose one of session, koyu"),
         ({"formats": ["koyu", "koyu"]}, "formats='koyu': stands twice"),
         (

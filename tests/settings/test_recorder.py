@@ -72,7 +72,6 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("koyu", "pick-cube", "koyu='pick-cube': give a KoyuSettings or a table of its fields"),
     ("koyu", {}, "koyu.name is missing: every KoyuSettings needs one"),
     ("formats", "session", "formats='session': give a list"),
-    ("formats", [], "formats=(): name at least one of session, koyu, or leave it out"),
     ("formats", [None], "formats[0]=None: choose one of session, koyu"),
     ("formats", ["session", "session"], "formats='session': stands twice"),
 ]  # fmt: skip
