@@ -22,7 +22,7 @@ _SLOWEST, _FASTEST = Fraction(1, 10**6), Fraction(10**6)
 
 @dataclass(frozen=True)
 class DeclaredColumn:
-    """A data column as ``info.json`` has it: its ``shape`` is ``(1,)`` for a plain value; a vector is always a list."""
+    """A data column as ``info.json`` has it: of shape ``(1,)`` for a plain value; a vector is always a list."""
 
     name: str
     dtype: str
@@ -155,9 +155,9 @@ def _within_1000(value: object) -> int | None:
 
 def _column(name: str, feature: Mapping[str, Any], is_vector: bool) -> DeclaredColumn | None:
     shape, dtype = column_shape(feature.get("shape"), is_vector), feature.get("dtype")
-    return (
-        DeclaredColumn(name, dtype, shape, is_vector) if shape and isinstance(dtype, str) and dtype in DTYPES else None
-    )
+    if not shape or not isinstance(dtype, str) or dtype not in DTYPES:
+        return None
+    return DeclaredColumn(name, dtype, shape, is_vector)
 
 
 def _stream(key: str, feature: Mapping[str, Any]) -> DeclaredStream | None:
