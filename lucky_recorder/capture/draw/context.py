@@ -151,7 +151,7 @@ def _blaming(bound: str, backend: str) -> Iterator[None]:
     """Name the reason where it is that PyOpenGL was imported for another platform; MuJoCo before 4 cannot help that."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # drivers and PyOpenGL raise whatever they like
         if bound in ("", backend):
             raise
         remedy = f"set PYOPENGL_PLATFORM={backend} before Python starts"
