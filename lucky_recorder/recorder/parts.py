@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.errors import CaptureError
-from lucky_recorder.recorder.take import TakeState
+from lucky_recorder.recorder.take import OPEN
 
 if TYPE_CHECKING:
     from lucky_recorder.recorder.take import Take
@@ -46,7 +46,7 @@ class PartedSteps:
             result = step()
         finally:
             self._substeps.is_recording = False
-        if take.state is TakeState.OPEN:
+        if take.state is OPEN:
             self._require_one(self._substeps.steps - before)
             self._settle()
         return result
@@ -63,9 +63,9 @@ class PartedSteps:
     def _before_part(self, part: int) -> None:
         """Look before a part of a step; the part before it is over."""
         take = self._take
-        if part and take.state is TakeState.OPEN:
+        if part and take.state is OPEN:
             self._settle()
-        if take.state is TakeState.OPEN:
+        if take.state is OPEN:
             take.look()
 
     def _settle(self) -> None:

@@ -35,6 +35,10 @@ class TakeState(enum.Enum):
     """It has its verdict, and is the worker's."""
 
 
+# At hand: before Python 3.12 to look a member up costs as much as to copy a row.
+OPEN, FROZEN, ENDED = TakeState
+
+
 class Owner(Protocol):
     """What a take asks of the recorder whose take it is."""
 
@@ -90,7 +94,7 @@ class Take:
         self.number = number
         self.is_seeded = seed is not None
         self.began_ns = time.time_ns()
-        self.state = TakeState.OPEN
+        self.state = OPEN
         self.verdict: bool | None = None
         self.outcome: Outcome | None = None
         self.moment = source.moment
@@ -196,7 +200,7 @@ class Take:
 
     def freeze(self, verdict: Callable[[], bool | None]) -> None:
         """Keep the rows as they are; what the last step says of success is asked now, before it is forgotten."""
-        self.state = TakeState.FROZEN
+        self.state = FROZEN
         try:
             self.verdict = verdict()
         except BaseException as error:
@@ -221,7 +225,7 @@ class Take:
 
         Where an interrupt strikes before the worker has got it, it is ended again: its first outcome stands.
         """
-        self.state = TakeState.ENDED
+        self.state = ENDED
         self.outcome = self.outcome or outcome
         lane, source = self.lane, self._source
         lane.drop_half()

@@ -21,7 +21,7 @@ from lucky_recorder.recorder.observer import checked_reward, observer_of, verdic
 from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.success import SuccessSignal
-from lucky_recorder.recorder.take import Take, TakeState
+from lucky_recorder.recorder.take import FROZEN, OPEN, Take
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.validators import callable_name, load_callable
@@ -125,21 +125,23 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StreamError: If a stream has failed; the session is closed then.
         """
         take = self.recorder.take
-        if take is None or take.state is not TakeState.OPEN:
+        if take is None or take.state is not OPEN:
             return self._unrecorded_step(action)
         moment = take.moment
         moment.obs, moment.action = self._observation, action
+        period = self.settings.policy_period
+        new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
         if self._parts is not None:
-            result = self._parts.run(take, lambda: self._inner_step(take, action), self._is_new_policy_step(take))
+            result = self._step_in_parts(self._parts, take, action, new_policy_step)
         elif take.look():
             result = self._inner_step(take, action)
-            take.settle(self._is_new_policy_step(take))
+            take.settle(new_policy_step)
         else:
             return self._unrecorded_step(action)
         self._is_held = False
         self._is_done = bool(result[2] or result[3])
-        if self._is_done and take.state is TakeState.OPEN:
-            take.freeze(lambda: self._ask(take, self._success.peek))
+        if self._is_done and take.state is OPEN:
+            self._freeze(take)
         return result
 
     def close(self) -> None:
@@ -152,7 +154,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         take = self.recorder.take
         try:
-            if take is not None and take.state is TakeState.FROZEN:
+            if take is not None and take.state is FROZEN:
                 self._end_by_itself()
         finally:
             try:
@@ -190,7 +192,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StateError: If no episode is open.
         """
         take = self.recorder.take
-        if take is None or take.state is not TakeState.OPEN:
+        if take is None or take.state is not OPEN:
             raise StateError("observe() needs an open episode that goes on, and there is none; call reset() first")
         take.moment.obs, take.moment.action = self._observation, None
         return self.observer.observe()
@@ -259,9 +261,12 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise
         return result
 
-    def _is_new_policy_step(self, take: Take) -> bool:
-        """Tell whether a policy has run for the step that is being recorded."""
-        return not self._is_held and take.steps % self.settings.policy_period == 0
+    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
+        return parts.run(take, lambda: self._inner_step(take, action), new_policy_step)
+
+    def _freeze(self, take: Take) -> None:
+        """Keep the rows as they are until the verdict falls."""
+        take.freeze(lambda: self._ask(take, self._success.peek))
 
     def _ask(self, take: Take, question: Callable[[Moment], Answer]) -> Answer:
         """Ask about success; a callable sees the state and the observation that the last step has led to."""
@@ -287,7 +292,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _goes_on(self) -> bool:
         """Tell whether a reset can stay within the present episode."""
         take = self.recorder.take
-        return self._stage is Stage.SKIPPED or (take is not None and take.state is TakeState.OPEN)
+        return self._stage is Stage.SKIPPED or (take is not None and take.state is OPEN)
 
     def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""
