@@ -28,8 +28,8 @@ DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"
 LIDAR_PREFIX = "lidar-"
 VIDEOS, DATA = "videos/", "data/"
 
-# How pictures may be encoded, in the words of ``video.codec``.
-COLOR_CODECS, DEPTH_CODEC = ("h264", "hevc", "av1"), "ffv1"
+# How colour and depth may be encoded, in the words of ``video.codec``; colour in each that can be asked for.
+VIDEO_FORMATS, DEPTH_CODEC = ("h264", "hevc", "av1"), "ffv1"
 
 # Under which name a data file's footer carries its episodes' rows of meta/episodes.
 FOOTER = b"lucky_recorder.episodes"
@@ -82,9 +82,6 @@ MODES = {
 }
 ENTITY_COLUMNS = tuple(mode.entity_column for mode in MODES.values())
 LEADING = (INDEX, *ENTITY_COLUMNS, TIMESTAMP, EPISODE_INDEX, FRAME_INDEX, TASK_INDEX, FRAME_FLAGS)
-
-# Codecs of colour video.
-VIDEO_FORMATS = ("h264", "hevc", "av1")
 
 # What Debian and Ubuntu call the libraries that draw without a screen.
 GL_PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")

@@ -8,8 +8,9 @@ from fractions import Fraction
 
 import av
 
+from lucky_recorder.episode.keys import VIDEO_FORMATS
 from lucky_recorder.errors import VideoError
-from lucky_recorder.video.codecs import CODECS, VIDEO_FORMATS, Codec, known
+from lucky_recorder.video.codecs import CODECS, Codec, known
 from lucky_recorder.video.encoder import add_stream
 from lucky_recorder.video.frames import Frame
 
@@ -39,7 +40,7 @@ def resolve(video_format: str, hardware: bool = False, *, width: int = 256, heig
     """Choose the codec for colour video of a format: in hardware where that is asked for and works.
 
     Args:
-        video_format: One of `lucky_recorder.video.codecs.VIDEO_FORMATS`.
+        video_format: One of `lucky_recorder.episode.keys.VIDEO_FORMATS`; more than one codec may encode it.
         hardware: Whether to try the graphics card first. Its bytes are not reproducible.
         width: Picture width in pixels.
         height: Picture height in pixels.

@@ -237,9 +237,6 @@ bound to them, mostly do not.
 
 CODECS: Mapping[str, Codec] = MappingProxyType({codec.key: codec for codec in _ALL})
 
-VIDEO_FORMATS = ("h264", "hevc", "av1")
-"""What colour video can be asked for as; each may be encoded by more than one of `CODECS`."""
-
 
 def known(key: str) -> Codec:
     """Look a codec up.

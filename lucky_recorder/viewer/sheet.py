@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.episode.keys import LIDAR_PREFIX, MASKS
+from lucky_recorder.episode.keys import DEPTH_CODEC, MASKS, lidar_key
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
@@ -64,7 +64,7 @@ def _cameras(session: Session, episode: Episode, frame_index: int) -> Iterator[P
     for camera in session.cameras.values():
         if not episode.has_video(camera.name):
             continue
-        if camera.codec == "ffv1":
+        if camera.codec == DEPTH_CODEC:
             with closing(episode.depth(camera.name)) as depth:
                 yield Panel(camera.key, color_depth(depth[_beside(frame_index, camera.rate, session, len(depth))]))
         else:
@@ -96,7 +96,7 @@ def _scans(session: Session, episode: Episode, frame_index: int) -> Iterator[Pan
         scans = episode.scans(name) if episode.has_scans(name) else None
         if scans is not None and len(scans):
             ranges = scans.ranges(_beside(frame_index, scans.rate, session, len(scans))).reshape(scans.shape)
-            yield Panel(f"{LIDAR_PREFIX}{name}", draw_scan(ranges))
+            yield Panel(lidar_key(name), draw_scan(ranges))
 
 
 def draw_scan(ranges: NDArray[np.float32]) -> Picture:
