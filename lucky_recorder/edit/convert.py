@@ -22,9 +22,8 @@ from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome,
 from lucky_recorder.episode.schema import Field, Schema, Stream, entity_id
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
-from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import link
-from lucky_recorder.koyu.index import IMAGES, Feature
+from lucky_recorder.koyu.index import Feature
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.session.episode import Episode
@@ -246,7 +245,7 @@ def _session_schema(dataset: Dataset, sidecars: list[dict[str, Any]]) -> Schema:
     streams = []
     for key in dataset.cameras:
         height, width = dataset.features[key].shape[:2]
-        camera = validators.output_name("camera", key.removeprefix(IMAGES))
+        camera = validators.output_name("camera", key.removeprefix(keys.IMAGES))
         streams.append(Stream(key, camera, "color", width, height, hz))
     robot = robots.pop() if len(robots) == 1 else "robot"
     return Schema("entity_id", "custom", (robot,), hz, columns, tuple(streams))
@@ -263,10 +262,10 @@ def _session_field(feature: Feature, names: object) -> Field:
     """Return a vector as a session has it: a single value is no list, unless it is the action or the state."""
     key, shape = feature
     named = _names_of(names, key, shape)
-    if key not in (layout.STATE, layout.ACTION):
+    if key not in (keys.STATE, keys.ACTION):
         return Field(key, "float64", () if shape == (1,) else shape, names=named, has_stats=True)
     named = named or tuple(f"{key}_{i}" for i in range(math.prod(shape)))
-    own = named if key == layout.STATE else None
+    own = named if key == keys.STATE else None
     return Field(key, "float64", shape, names=named, lucky_names=own, has_stats=True)
 
 

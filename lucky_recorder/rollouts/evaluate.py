@@ -169,7 +169,7 @@ def _has_time(env: RecordSession) -> bool:
 
 def seen_by_policy(env: RecordSession) -> Observation:
     """Return what the coming step will record of what a policy may see, as `evaluate` gives it to a policy."""
-    from lucky_recorder.koyu.index import IMAGES
+    from lucky_recorder.episode.keys import IMAGES
     from lucky_recorder.koyu.layout import slug
 
     seen = {key: x if key.startswith(IMAGES) else _as_float32(x) for key, x in env.observe().items()}
