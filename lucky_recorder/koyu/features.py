@@ -38,7 +38,7 @@ class Vector:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BundleLayout:
     """What every bundle of a recording holds.
 
     Attributes:
@@ -72,7 +72,7 @@ def _names_of(field: Field, robot: int, robots: int) -> list[str]:
     return names[robot * size : (robot + 1) * size] if len(names) == robots * size else names
 
 
-def layout_of(schema: Schema, settings: KoyuSettings) -> Layout:
+def layout_of(schema: Schema, settings: KoyuSettings) -> BundleLayout:
     """Return what the bundles of a recording hold.
 
     Raises:
@@ -84,7 +84,7 @@ def layout_of(schema: Schema, settings: KoyuSettings) -> Layout:
     cameras = tuple(s for s in schema.streams if s.kind == "color")
     for stream in cameras:
         _refuse_stream(stream, schema)
-    return Layout(vectors, cameras, schema.robots, float(schema.hz))
+    return BundleLayout(vectors, cameras, schema.robots, float(schema.hz))
 
 
 def _vectors(schema: Schema, settings: KoyuSettings) -> tuple[Vector, ...]:

@@ -13,7 +13,7 @@ from lucky_recorder.episode.clock import NANOSECONDS
 from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
-from lucky_recorder.koyu.features import Layout
+from lucky_recorder.koyu.features import BundleLayout
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage.untrusted import Folder
 
@@ -27,13 +27,13 @@ class Sidecars:
     """What the sidecars of one recording have in common.
 
     Attributes:
-        layout: What its bundles hold.
+        bundle: What its bundles hold.
         settings: What they say of themselves.
         tasks: Task descriptions, in index order.
         encoding: How its videos were made.
     """
 
-    layout: Layout
+    bundle: BundleLayout
     settings: KoyuSettings
     tasks: tuple[str, ...]
     encoding: Mapping[str, Any]
@@ -47,24 +47,24 @@ class Sidecars:
             began_ns: When it began, nanoseconds since 1970 in whole microseconds.
             capture_id: The bundle's.
         """
-        tasks = record.columns[keys.TASK_INDEX][:: len(self.layout.robots)]
+        tasks = record.columns[keys.TASK_INDEX][:: len(self.bundle.robots)]
         return {
             "schema_version": layout.SCHEMA_VERSION,
             "capture_id": capture_id,
             "recorded_at": recorded_at(began_ns),
             "length": record.data_ticks,
-            "fps": self.layout.fps,
-            "record_hz": self.layout.fps,
+            "fps": self.bundle.fps,
+            "record_hz": self.bundle.fps,
             **self._task(int(tasks[0])),
             "collection_mode": self.settings.collection_mode,
-            "features": self.layout.features,
-            "encoding": self.encoding if self.layout.cameras else {},
+            "features": self.bundle.features,
+            "encoding": self.encoding if self.bundle.cameras else {},
             **self.settings.provenance,
             "reward": reward(record.outcome),
             "events": self._events(record, tasks),
             "dataset": self.settings.name,
-            "robot": self.layout.robots[robot],
-            "names": self.layout.names(robot),
+            "robot": self.bundle.robots[robot],
+            "names": self.bundle.names(robot),
             ACTION_SOURCE: self.settings.action,
         }
 

@@ -14,7 +14,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
-from lucky_recorder.koyu.features import Layout, encoding_of, layout_of
+from lucky_recorder.koyu.features import BundleLayout, encoding_of, layout_of
 from lucky_recorder.koyu.manifest import Description, identity, refuse_other
 from lucky_recorder.koyu.metadata import MICROSECOND_NS, Sidecars
 from lucky_recorder.koyu.rows import as_float32
@@ -60,7 +60,7 @@ class KoyuSink:
         self._is_open = False
         self._schema: Schema
         self._sidecars: Sidecars
-        self._layout: Layout
+        self._layout: BundleLayout
         self._writer: DatasetWriter
         self._refuse_used_seed()
         refuse_other(self.root, identity(settings.name, settings.collection_mode, settings.action))

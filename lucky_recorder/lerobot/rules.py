@@ -29,6 +29,7 @@ TOLERANCE_S = 1e-4
 """How far a frame may be from its row's time: what LeRobot allows unless it is told otherwise."""
 
 _VERSION = re.compile(r"v?(\d+)(\.\d+)*((a|b|rc|\.post|\.dev)\d+)*")
+# Independent on purpose: this is what LeRobot asks for, whatever our writer does.
 _PICTURE_NAMES = ["height", "width", "channels"]
 _NUMBERED = re.compile(r"/chunk-(\d+)/file-(\d+)\.parquet")
 _PLACES = ("data/chunk_index", "data/file_index", "meta/episodes/chunk_index", "meta/episodes/file_index")
