@@ -29,21 +29,23 @@ if TYPE_CHECKING:
     from lucky_recorder.recorder.wrapper import RecordSession
     from lucky_recorder.rollouts.evaluate import evaluate
     from lucky_recorder.session.reader import Session
-    from lucky_recorder.settings.bindings import Camera, FreeCamera, Lidar
+    from lucky_recorder.settings.camera import Camera, FreeCamera
+    from lucky_recorder.settings.column import Column
     from lucky_recorder.settings.koyu import KoyuSettings
-    from lucky_recorder.settings.recorder import Column, RecorderSettings
+    from lucky_recorder.settings.lidar import Lidar
+    from lucky_recorder.settings.recorder import RecorderSettings
 
 # Imported when first used: a name costs nothing until then.
 _HOMES = {
-    "Camera": "settings.bindings",
+    "Camera": "settings.camera",
     "CaptureError": "errors",
-    "Column": "settings.recorder",
+    "Column": "settings.column",
     "ForkError": "errors",
     "FormatError": "errors",
-    "FreeCamera": "settings.bindings",
+    "FreeCamera": "settings.camera",
     "GLError": "errors",
     "KoyuSettings": "settings.koyu",
-    "Lidar": "settings.bindings",
+    "Lidar": "settings.lidar",
     "LuckyRecorderError": "errors",
     "Observer": "recorder.observer",
     "RecordSession": "recorder.wrapper",

@@ -12,15 +12,19 @@ from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu.reader import Dataset
+from lucky_recorder.lazy import lazy
 from lucky_recorder.session.checks.evidence import Fault
 from lucky_recorder.session.checks.session import check_session as session_faults
 from lucky_recorder.session.reader import Session
 
 if TYPE_CHECKING:
+    import mujoco
+
     from lucky_recorder.episode.record import EpisodeRecord
     from lucky_recorder.episode.schema import Schema
-    from lucky_recorder.recorder.observer import Observer
-    from lucky_recorder.recorder.wrapper import RecordSession
+else:
+    # Most counting environments are without MuJoCo.
+    mujoco = lazy("mujoco")
 
 __all__ = ["CountEnv", "MemorySink", "check_koyu", "check_session", "paint_count", "read_count"]
 
@@ -113,8 +117,6 @@ class CountEnv(gym.Env[NDArray[np.float64], NDArray[np.float32]]):
         super().reset(seed=seed)
         self.episode, self.t = self.episode + 1, 0
         if self.model is not None:
-            import mujoco
-
             mujoco.mj_resetData(self.model, self.data)
         self._show()
         return self._observation(), {}
@@ -123,8 +125,6 @@ class CountEnv(gym.Env[NDArray[np.float64], NDArray[np.float32]]):
         """Count one up."""
         reward, self.t = float(self.t), self.t + 1
         if self.model is not None:
-            import mujoco
-
             self.data.ctrl[:] = action
             mujoco.mj_step(self.model, self.data, _SUBSTEPS)
         self._show()
@@ -151,8 +151,6 @@ class CountEnv(gym.Env[NDArray[np.float64], NDArray[np.float32]]):
 
 
 def _load_room() -> tuple[Any, Any]:
-    import mujoco
-
     model = mujoco.MjModel.from_xml_string(_ROOM)
     return model, mujoco.MjData(model)
 
@@ -191,17 +189,6 @@ class MemorySink:
         self.tasks: tuple[str, ...] = ()
         self.records: list[EpisodeRecord] = []
         self.is_closed = False
-
-    @classmethod
-    def into(cls, recorder: Observer | RecordSession, root: Path) -> MemorySink:
-        """Have a recorder that records nothing yet keep its episodes in memory."""
-        sink = cls(root)
-        vars(getattr(recorder, "observer", recorder))["_make_sinks"] = sink._serve
-        return sink
-
-    def _serve(self, schema: Schema) -> tuple[MemorySink]:
-        self.open(schema, ())
-        return (self,)
 
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
         """Take note of what rows and frames are."""

@@ -62,8 +62,10 @@ def test_there_is_nothing_to_check_where_nothing_was_recorded(record: Any, tmp_p
 
 
 def test_a_discarded_episode_is_not_in_memory(record: Any, run: Any, tmp_path: Path) -> None:
-    env = record(testing.CountEnv(2, succeeds=lambda n: n == 1), discard_and_retry_failed=True)
-    sink = testing.MemorySink.into(env, tmp_path)
+    sink = testing.MemorySink(tmp_path)
+    env = record(
+        testing.CountEnv(2, succeeds=lambda n: n == 1), discard_and_retry_failed=True, formats=(), sinks=[sink]
+    )
     run(env, episodes=2)
     env.close()
     assert [r.columns["obs"].tolist() for r in sink.records] == [[100, 101]]

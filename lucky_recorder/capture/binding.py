@@ -14,7 +14,8 @@ from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Capture
 from lucky_recorder.capture.sync import Sync, level_of, needs_gl
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.recorder import RecorderSettings
 
 

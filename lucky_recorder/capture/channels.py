@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as declared
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.capture.mujoco.command import CommandMap
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, shown
 
@@ -45,6 +44,13 @@ class Channel:
     merge: Merge | None = None
 
 
+class Commands(Protocol):
+    """The mapping of commands onto the joints' scale."""
+
+    def to_action(self, ctrl: NDArray[Any]) -> NDArray[np.float64]:
+        """Map commands, shape ``(…, n)``, to the values of the ``action`` column."""
+
+
 @dataclass(frozen=True)
 class DerivedColumn:
     """A column of the rows and how it follows from a channel.
@@ -64,7 +70,7 @@ class DerivedColumn:
     is_command: bool = False
     per_robot: bool = False
 
-    def derive(self, raw: NDArray[Any], robots: int, commands: CommandMap | None) -> NDArray[Any]:
+    def derive(self, raw: NDArray[Any], robots: int, commands: Commands | None) -> NDArray[Any]:
         """Return the column's values, shape ``(ticks * robots, *shape)``, from the channel's, shape ``(ticks, …)``."""
         ticks = len(raw)
         values = commands.to_action(raw) if self.is_command and commands is not None else raw

@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lucky_recorder.capture.channels import Channel, DerivedColumn, exactly
+from lucky_recorder.capture.channels import Channel, DerivedColumn, Phase, exactly
+from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.capture.mujoco import names
-from lucky_recorder.capture.mujoco.simulation import Simulation
+from lucky_recorder.episode.keys import MUJOCO_SOURCES
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings import recorder as asked
+from lucky_recorder.settings import column as asked
 from lucky_recorder.settings import validators
 
 
 def custom_column(
-    column: asked.Column, simulation: Simulation | None, robots: tuple[str, ...], env: Any
+    column: asked.Column, simulation: simulator.Simulation | None, robots: tuple[str, ...], env: Any
 ) -> DerivedColumn:
     """Make a column of the user's own.
 
@@ -29,7 +28,7 @@ def custom_column(
     source = column.source
     if isinstance(source, str):
         kind, _, name = source.partition(":")
-        if kind in _MUJOCO:
+        if kind in MUJOCO_SOURCES:
             return _from_mujoco(column, kind, name, simulation)
         if kind == "gym":
             return _called(column, _from_gym(column, name, env), "after" if name == "reward" else "before")
@@ -50,7 +49,7 @@ def _field(column: asked.Column, nullable: bool = False) -> Field:
     )
 
 
-def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Any, nullable: bool = False) -> DerivedColumn:
+def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Phase, nullable: bool = False) -> DerivedColumn:
     """Make a column whose value is what a function returns at each tick."""
     field = _field(column, nullable)
     settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
@@ -80,13 +79,26 @@ def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple
     return DerivedColumn(field, Channel(f"own:{column.name}", "before", shape, column.dtype, read=read), per_robot=True)
 
 
-def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: Simulation | None) -> DerivedColumn:
+def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: simulator.Simulation | None) -> DerivedColumn:
     """Make a column that copies a part of the simulation's arrays."""
     if simulation is None:
         raise SettingsError.of(_place(column), column.source, "there is no MuJoCo model here to take it from")
-    view, select = _MUJOCO[kind](simulation, name, _place(column))
-    natural = (len(select),) if select is not None else view.shape
+    view, select = place = simulator.place_of(simulation, kind, name, _place(column))
     field = _field(column)
+    _check_fits(column, field, place.shape)
+    # Commands are read after the step: a controller inside the environment may have set them in it.
+    phase: Phase = "after" if kind == "ctrl" else "before"
+    if column.allow_nan:
+        # What is viewed is checked to be finite as a whole; this column's elements may be otherwise.
+        elements = slice(None) if select is None else np.array(select, np.intp)
+        return _called(column, lambda moment: view[elements], phase)
+    # A whole array is shared by all columns that select from it, and copied once a tick.
+    channel = Channel(f"{kind}:{name}" if select is None else kind, phase, view.shape, "float64", view=view)
+    return DerivedColumn(field, channel, None if select is None else np.array([select], np.intp))
+
+
+def _check_fits(column: asked.Column, field: Field, natural: tuple[int, ...]) -> None:
+    """Refuse a declared shape that is not the source's, and a dtype that would lose something of it."""
     if natural not in (field.shape, (1,)) or (natural == (1,) and field.shape != ()):
         raise SettingsError.of(
             f"column {column.name!r}: shape",
@@ -95,58 +107,6 @@ def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: Simulat
         )
     if np.dtype(column.dtype).kind != "f":
         raise SettingsError.of(f"column {column.name!r}: dtype", column.dtype, "this source gives floats; use float64")
-    phase: Any = "after" if kind == "ctrl" else "before"
-    if column.allow_nan:
-        elements = np.array(select, np.intp) if select is not None else slice(None)
-        return _called(column, lambda moment: view[elements], phase)
-    channel = Channel(_channel_name(kind, name, select), phase, view.shape, "float64", view=view)
-    return DerivedColumn(field, channel, select=None if select is None else np.array([list(select)], np.intp))
-
-
-def _channel_name(kind: str, name: str, select: range | None) -> str:
-    return kind if select is not None else f"{kind}:{name}"
-
-
-def _qpos(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], range]:
-    joint = names.id_of(simulation.model, "joint", name, place)
-    return simulation.data.qpos, names.joint_addresses(simulation.model, joint)
-
-
-def _qvel(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], range]:
-    model = simulation.model
-    joint = names.id_of(model, "joint", name, place)
-    degrees = {7: 6, 4: 3, 1: 1}[len(names.joint_addresses(model, joint))]
-    start = int(model.jnt_dofadr[joint])
-    return simulation.data.qvel, range(start, start + degrees)
-
-
-def _ctrl(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], range]:
-    actuator = names.id_of(simulation.model, "actuator", name, place)
-    return simulation.data.ctrl, names.commands_of(simulation.model, actuator)
-
-
-def _sensor(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], range]:
-    sensor = names.id_of(simulation.model, "sensor", name, place)
-    start = int(simulation.model.sensor_adr[sensor])
-    return simulation.private.sensordata, range(start, start + int(simulation.model.sensor_dim[sensor]))
-
-
-def _pose(kind: str, array: str) -> Callable[[Simulation, str, str], tuple[NDArray[Any], None]]:
-    def view(simulation: Simulation, name: str, place: str) -> tuple[NDArray[Any], None]:
-        return getattr(simulation.private, array)[names.id_of(simulation.model, kind, name, place)], None
-
-    return view
-
-
-_MUJOCO: dict[str, Callable[[Simulation, str, str], tuple[NDArray[Any], range | None]]] = {
-    "sensor": _sensor,
-    "qpos": _qpos,
-    "qvel": _qvel,
-    "ctrl": _ctrl,
-    "xpos": _pose("body", "xpos"),
-    "xquat": _pose("body", "xquat"),
-    "site_xpos": _pose("site", "site_xpos"),
-}
 
 
 def _from_gym(column: asked.Column, name: str, env: Any) -> Callable[[Moment], Any]:

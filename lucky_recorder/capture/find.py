@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
@@ -79,8 +80,8 @@ def _is_native(value: Any) -> bool:
 def _is_pair(model: Any, data: Any) -> bool:
     if model is None or data is None:
         return False
-    import mujoco
-
+    # Whoever holds an object of MuJoCo's has imported it; those who have none never need it.
+    mujoco = sys.modules["mujoco"]
     return isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lucky_recorder.capture.schedule import Capture
 from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.errors import StreamError
-from lucky_recorder.settings.bindings import Camera
+from lucky_recorder.settings.camera import Camera
 
 
 def capture_render(render: Callable[[], Any], camera: Camera, index: int) -> Capture:

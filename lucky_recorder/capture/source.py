@@ -42,7 +42,7 @@ class Source:
         moment: What callables are given: one object for the whole recording.
         clocks: The rates.
         needs_gl: Whether pictures are drawn here, rather than by the environment's own ``render()``.
-        renderer: Draws its pictures in the worker, or None without cameras.
+        renderer: Draws its pictures in the worker; None where nothing is drawn here.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Source:
         binding = bind(settings, simulation, env, render)
         self.schema = self._schema_of(binding)
         self._take(binding)
-        cameras = settings.recorded_cameras
-        self.renderer = drawing.Renderer(cameras, settings.render_quality) if cameras else None
+        cameras, quality = settings.recorded_cameras, settings.render_quality
+        self.renderer = drawing.Renderer(cameras, quality) if self.needs_gl else None
 
     def _schema_of(self, binding: Binding) -> Schema:
         settings, simulation = self.settings, binding.simulation

@@ -7,19 +7,24 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from lucky_recorder.capture.draw.depth import Frustum
-from lucky_recorder.capture.mujoco.snapshot import view_of
+from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.schedule import Clocks
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.schema import ScanStream, Stream, StreamKind
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings.bindings import Camera, Lidar
+from lucky_recorder.lazy import lazy
+from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.sensors import DEPTH_SENSORS
 from lucky_recorder.video.codecs import Codec, known
 
 if TYPE_CHECKING:
     import mujoco
+
+    from lucky_recorder.video import available
+else:
+    available = lazy("lucky_recorder.video.available")
 
 
 def streams_of(settings: RecorderSettings, clocks: Clocks, model: mujoco.MjModel | None) -> tuple[Stream, ...]:
@@ -72,10 +77,10 @@ def _rate(camera: Camera, clocks: Clocks, stream: Stream) -> Fraction:
 
 
 def _codec(settings: RecorderSettings, camera: Camera, kind: StreamKind) -> Codec:
-    from lucky_recorder.video.available import resolve
-
     if kind == "color":
-        return resolve(settings.video_format, settings.hardware_encoder, width=camera.width, height=camera.height)
+        return available.resolve(
+            settings.video_format, settings.hardware_encoder, width=camera.width, height=camera.height
+        )
     return known("ffv1" if kind == "depth" else "mask")
 
 
@@ -96,7 +101,8 @@ def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
         "zero_means": sensor.zero_means,
     }
     if camera.sensor_model is not None:
-        focal = _focal(camera, model)
+        assert model is not None
+        focal = simulator.focal_of(model, camera)
         if sensor.needs_perspective and not focal:
             remedy = "an orthographic camera's rays are parallel: it sees no disparity; leave the sensor_model out"
             raise SettingsError.of(f"camera {camera.name!r}: sensor_model", camera.sensor_model, remedy)
@@ -105,18 +111,6 @@ def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
         info["debug_channel"] = camera.debug_channel
         info["NOTE"] = sensor.diagnostics[camera.debug_channel].note
     return info
-
-
-def _focal(camera: Camera, model: mujoco.MjModel | None) -> float:
-    """Return a camera's horizontal focal length in pixels, as it is at set-up."""
-    import mujoco
-
-    assert model is not None
-    scene = mujoco.MjvScene(model, 1)
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    mujoco.mjv_updateCamera(model, data, view_of(model, camera), scene)
-    return Frustum.of(scene, camera.width, camera.height).focal
 
 
 def scans_of(settings: RecorderSettings, clocks: Clocks) -> tuple[ScanStream, ...]:

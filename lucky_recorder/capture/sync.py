@@ -7,7 +7,7 @@ from enum import IntEnum
 from lucky_recorder.settings.recorder import RecorderSettings
 
 # Sources of columns that need no more than the places of bodies and sites.
-_KINEMATIC = ("xpos", "xquat", "site_xpos")
+_PLACES = {"xpos", "xquat", "site_xpos"}
 
 
 class Sync(IntEnum):
@@ -23,7 +23,7 @@ def level_of(settings: RecorderSettings) -> Sync:
     kinds = {str(c.source).partition(":")[0] for c in settings.columns if isinstance(c.source, str)}
     if settings.record_data and ("sensor" in kinds or any(c.is_called for c in settings.columns)):
         return Sync.FORWARD
-    has_places = settings.record_data and not kinds.isdisjoint(_KINEMATIC)
+    has_places = settings.record_data and bool(kinds & _PLACES)
     return Sync.KINEMATICS if has_places or needs_gl(settings) else Sync.NOTHING
 
 

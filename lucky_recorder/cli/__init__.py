@@ -1,1 +1,31 @@
-"""The command line: one small file per command, no logic of its own."""
+"""The command line.
+
+`commands/` says what each command takes. It is light, so that ``--help`` is quick. The file of the same name here does
+the work: it imports what it needs at its top, and is itself imported when its command runs. This is the one door
+between the two.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lucky_recorder.cli import check as check
+    from lucky_recorder.cli import convert as convert
+    from lucky_recorder.cli import demo as demo
+    from lucky_recorder.cli import doctor as doctor
+    from lucky_recorder.cli import eval as eval
+    from lucky_recorder.cli import info as info
+    from lucky_recorder.cli import koyu as koyu
+    from lucky_recorder.cli import lerobot as lerobot
+    from lucky_recorder.cli import record as record
+    from lucky_recorder.cli import view as view
+else:
+    _WORK = ("check", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "view")
+
+    def __getattr__(name: str) -> Any:
+        """Import the work of a command when it is first asked for."""
+        if name not in _WORK:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return importlib.import_module(f"{__name__}.{name}")

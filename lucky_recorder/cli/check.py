@@ -1,47 +1,37 @@
-"""``lucky-recorder check``: verify a session against the format."""
+"""Checking a session, and telling its faults."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lucky_recorder.cli.console import say, stopping
+from lucky_recorder.cli.exits import FAULTY, refuse_faults
+from lucky_recorder.cli.lines import say
+from lucky_recorder.lerobot.rules import check_lerobot
+from lucky_recorder.session.checks.session import Fault, Report, inspect_session
 
-if TYPE_CHECKING:
-    from lucky_recorder.session.checks.session import Report
 
+def check(session: Path, decode: bool = True) -> None:
+    """Verify everything in a session, and print each fault.
 
-def check(
-    session: Annotated[Path, typer.Argument(help="The session's folder.", show_default=False)],
-    decode: Annotated[bool, typer.Option(help="Decode every video frame, or only count them.")] = True,
-    lerobot: Annotated[bool, typer.Option("--lerobot", help="Tell instead whether LeRobot opens it as it is.")] = False,
-) -> None:
-    """Verify everything in a session; print each fault with its file and episode.
-
-    Exit status: 0 for a good session, 1 if there are faults, 2 if the folder is no session.
+    Raises:
+        FormatError: If the folder is no session.
+        typer.Exit: If there are faults, with status 1.
     """
-    if lerobot:
-        return _check_lerobot(session)
-    from lucky_recorder.session.checks.session import inspect_session
-
-    with stopping():
-        report = inspect_session(session, decode)
-    for file, episode, message in report.faults:
-        say(f"{file}{'' if episode is None else f' (episode {episode})'}: {message}")
-    if report.faults:
-        count = len(report.faults)
-        say(f"{count} {'fault' if count == 1 else 'faults'} in {session}", error=True)
-        raise typer.Exit(1)
+    report = inspect_session(session, decode)
+    refuse_faults(map(_told, report.faults), session)
     say(_summary(report, "checked" if decode else "counted"))
 
 
-def _check_lerobot(session: Path) -> None:
-    from lucky_recorder.lerobot.rules import check_lerobot
+def check_for_lerobot(session: Path) -> None:
+    """Tell whether LeRobot opens a session as it is, and what to do where it does not.
 
-    with stopping():
-        broken = check_lerobot(session)
+    Raises:
+        FormatError: If the folder is no session.
+        typer.Exit: If LeRobot does not open it, with status 1.
+    """
+    broken = check_lerobot(session)
     files: dict[tuple[int, str, str], list[str]] = {}
     for rule, file, message, remedy in broken:
         files.setdefault((rule, message, remedy), []).append(file)
@@ -50,8 +40,12 @@ def _check_lerobot(session: Path) -> None:
         say(f"rule {rule}: {first}{also}: {message}; {remedy}")
     if broken:
         say(f"LeRobot does not open {session} as it is, or would read it wrong", error=True)
-        raise typer.Exit(1)
+        raise typer.Exit(FAULTY)
     say("ok: LeRobot opens it as it is")
+
+
+def _told(fault: Fault) -> str:
+    return f"{fault.file}{'' if fault.episode is None else f' (episode {fault.episode})'}: {fault.message}"
 
 
 def _summary(report: Report, verb: str) -> str:

@@ -1,35 +1,90 @@
-"""What commands print with: plain text where it comes from a folder, and an error as a line and an exit status."""
+"""The console: tables, trees and the progress bar. The one door to rich."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
 
-import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
-from lucky_recorder.errors import LuckyRecorderError
+from lucky_recorder.cli.lines import printable
 
-WRONG_ARGUMENT = 2
+if TYPE_CHECKING:
+    from lucky_recorder.rollouts.collect import Summary
+
+__all__ = ["Bar", "Table", "Tree", "show", "table", "tree"]
+
+_SHOWN = 4
+_BAR_COLUMNS = (
+    "{task.completed}/{task.total} episodes",
+    "{task.fields[at].discarded} discarded",
+    "{task.fields[at].steps_per_second:.0f} steps/s",
+    "{task.fields[megabytes]:.1f} MB",
+)
 
 
-def printable(text: object) -> str:
-    """Return a text that is safe on a terminal: names in a folder may hold escape sequences."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+def show(*drawn: Table | Tree) -> None:
+    """Print tables and trees. What a folder says is text, never markup."""
+    console = Console(markup=False, highlight=False)
+    for one in drawn:
+        console.print(one)
 
 
-def say(text: object, error: bool = False) -> None:
-    """Print one line, whatever the terminal's encoding; an error in red, to stderr."""
-    encoding = sys.stdout.encoding or "utf-8"
-    line = printable(text).encode(encoding, "replace").decode(encoding)
-    typer.secho(line, err=error, fg=typer.colors.RED if error else None)
+def table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+    """Draw a table of texts, a column per title."""
+    drawn = Table(box=SIMPLE_HEAD, title_justify="left")
+    for title in titles:
+        drawn.add_column(title, overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(printable, row))
+    return drawn
 
 
-@contextlib.contextmanager
-def stopping() -> Iterator[None]:
-    """Turn the recorder's errors into a line on stderr and exit status 2."""
-    try:
-        yield
-    except LuckyRecorderError as error:
-        say(f"error: {error}", error=True)
-        raise typer.Exit(WRONG_ARGUMENT) from error
+def tree(folder: Path) -> Tree:
+    """Draw a folder and what it holds; of many files, the first few."""
+    drawn = Tree(Text(f"{printable(folder.name)}/"))
+    entries = sorted(folder.iterdir(), key=lambda entry: (entry.is_file(), entry.name))
+    for entry in entries[:_SHOWN]:
+        drawn.add(tree(entry) if entry.is_dir() else Text(f"{printable(entry.name)}  {_size(entry)}"))
+    if len(entries) > _SHOWN:
+        drawn.add(f"… {len(entries) - _SHOWN} more")
+    return drawn
+
+
+def _size(file: Path) -> str:
+    return f"{file.stat().st_size / 1e3:.1f} kB"
+
+
+class Bar:
+    """Shows how a collection stands, while it is entered."""
+
+    def __init__(self, episodes: int, begun: Summary) -> None:
+        """Make the bar, not shown yet.
+
+        Args:
+            episodes: How many episodes are to be kept.
+            begun: How the collection stands before its first step.
+        """
+        first, *others = (TextColumn(text) for text in _BAR_COLUMNS)
+        self._progress = Progress(first, BarColumn(), *others, TimeRemainingColumn())
+        self._task = self._progress.add_task("", total=episodes, at=begun, megabytes=0.0)
+
+    def show(self, summary: Summary) -> None:
+        """Show how it stands now."""
+        self._progress.update(self._task, completed=summary.kept, at=summary, megabytes=summary.bytes / 1e6)
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()

@@ -1,44 +1,33 @@
-"""``lucky-recorder doctor``: what this machine lacks for a recording with cameras."""
+"""Telling what the doctor found, to a person or to a program."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lucky_recorder.cli.console import say
+from lucky_recorder.cli.lines import say
+from lucky_recorder.doctor import machine
+from lucky_recorder.doctor.machine import Finding
 
-if TYPE_CHECKING:
-    from lucky_recorder.doctor.machine import Finding
 
+def doctor(output_dir: Path, as_json: bool) -> None:
+    """Look at this machine and tell what was found.
 
-def doctor(
-    output_dir: Annotated[Path, typer.Option(help="Where sessions are to be written.")] = Path(),
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
-    """Look at what a recording with cameras needs here: OpenGL, codecs, libraries, the disk; say what mends it.
-
-    Exit status: 0 if a recording with cameras will work, else 1.
+    Raises:
+        typer.Exit: Always: with status 0 if a recording with cameras will work, else 1.
     """
-    from lucky_recorder.doctor import machine as examination
-
-    findings = examination.examine(output_dir)
-    is_ready = examination.is_ready(findings)
-    if json:
-        _show_json(findings, is_ready)
+    findings = machine.examine(output_dir)
+    is_ready = machine.is_ready(findings)
+    if as_json:
+        typer.echo(json.dumps({"ready": is_ready, "findings": [f._asdict() for f in findings]}, indent=4))
     else:
-        _show(findings, is_ready)
+        _tell(findings, is_ready)
     raise typer.Exit(0 if is_ready else 1)
 
 
-def _show_json(findings: list[Finding], is_ready: bool) -> None:
-    from json import dumps
-
-    typer.echo(dumps({"ready": is_ready, "findings": [f._asdict() for f in findings]}, indent=4))
-
-
-def _show(findings: list[Finding], is_ready: bool) -> None:
+def _tell(findings: list[Finding], is_ready: bool) -> None:
     for finding in findings:
         say(f"{_verdict(finding):9} {finding.name:17} {finding.detail}")
         if finding.remedy:

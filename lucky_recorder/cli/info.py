@@ -1,80 +1,67 @@
-"""``lucky-recorder info``: what a session holds, at a glance."""
+"""Telling what a session holds, and drawing one frame of it."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
-from lucky_recorder.cli.console import printable, say, stopping
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from lucky_recorder.session.reader import Session
+from lucky_recorder.cli.console import Table, show, table
+from lucky_recorder.cli.lines import say
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.session.reader import Session
+from lucky_recorder.video.still import write_png
+from lucky_recorder.viewer.sheet import panels, sheet
 
 
-def info(
-    session: Annotated[Path, typer.Argument(help="The session's folder.", show_default=False)],
-    frame: Annotated[
-        str | None, typer.Option(metavar="EPISODE:FRAME", help="Draw every stream of one frame.", show_default=False)
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where --frame writes its picture, a PNG file.")
-    ] = Path("frame.png"),
-) -> None:
-    """Show what a session holds: episodes, cameras, columns, tasks."""
-    if frame is not None:
-        _draw(session, frame, output)
-        return
-    from rich.console import Console
+def info(path: Path) -> None:
+    """Show what a session holds: episodes, cameras, columns, tasks.
 
-    from lucky_recorder.session.reader import Session
-
-    with stopping():
-        opened = Session(session)
-        tables = [_overview(opened), _cameras(opened)]
-        if not opened.is_video_only:
-            tables += [_columns(opened), _tasks(opened)]
-    # What comes from the folder is text, never markup.
-    console = Console(markup=False, highlight=False)
-    for table in tables:
-        if table.row_count:
-            console.print(table)
+    Raises:
+        FormatError: If the folder is no session.
+    """
+    session = Session(path)
+    overview = table(("", "session"), _overview(session).items())
+    tables = (overview, *(_of_videos(session) if session.is_video_only else _of_rows(session)))
+    show(*(one for one in tables if one.row_count))
 
 
-def _draw(path: Path, frame: str, output: Path) -> None:
-    """Write a contact sheet of one frame, and say from left to right what it shows."""
-    from lucky_recorder.errors import SettingsError
-    from lucky_recorder.session.reader import Session
-    from lucky_recorder.video.still import write_png
-    from lucky_recorder.viewer.sheet import panels, sheet
+def draw_frame(path: Path, frame: str, output: Path) -> None:
+    """Write a contact sheet of one frame, and say from left to right what it shows.
 
-    with stopping():
-        parts = frame.split(":")
-        if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-            raise SettingsError.of("--frame", frame, "give EPISODE:FRAME, such as 0:10")
-        session = Session(path)
-        try:
-            episode = session.episode(int(parts[0]))
-        except IndexError as error:
-            raise SettingsError.of("--frame", frame, str(error)) from error
-        drawn = panels(session, episode, int(parts[1]))
-        if not drawn:
-            raise SettingsError.of("--frame", frame, "the session has no stream of pictures")
-        write_png(output, sheet(drawn))
+    Args:
+        path: The session's folder.
+        frame: ``EPISODE:FRAME``.
+        output: The PNG file to write.
+
+    Raises:
+        SettingsError: If there is no such frame, or no stream of pictures.
+        LuckyRecorderError: If the session cannot be read, or the file not written.
+    """
+    episode_index, frame_index = _read_place(frame)
+    session = Session(path)
+    try:
+        episode = session.episode(episode_index)
+    except IndexError as error:
+        raise SettingsError.of("--frame", frame, str(error)) from error
+    drawn = panels(session, episode, frame_index)
+    if not drawn:
+        raise SettingsError.of("--frame", frame, "the session has no stream of pictures")
+    write_png(output, sheet(drawn))
     say(f"{output}: {', '.join(panel.stream for panel in drawn)}")
 
 
-def _overview(session: Session) -> Table:
-    table = _table("", "session")
-    lines = {"path": session.path, **({"kind": "video only"} if session.is_video_only else _totals(session))}
-    lines["on disk"] = f"{session.bytes_on_disk() / 1e6:.1f} MB"
-    for name, value in lines.items():
-        table.add_row(name, printable(value))
-    return table
+def _read_place(frame: str) -> tuple[int, int]:
+    parts = frame.split(":")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise SettingsError.of("--frame", frame, "give EPISODE:FRAME, such as 0:10")
+    return int(parts[0]), int(parts[1])
+
+
+def _overview(session: Session) -> dict[str, object]:
+    kind = {"kind": "video only"} if session.is_video_only else _totals(session)
+    return {"path": session.path, **kind, "on disk": f"{session.bytes_on_disk() / 1e6:.1f} MB"}
 
 
 def _totals(session: Session) -> dict[str, object]:
@@ -93,25 +80,27 @@ def _totals(session: Session) -> dict[str, object]:
     }
 
 
-def _cameras(session: Session) -> Table:
-    if session.is_video_only:
-        table = _table("stream", "files")
-        for key in session.video_keys():
-            table.add_row(printable(key), str(len(session.video_files(key))))
-        return table
-    table = _table("camera", "size", "codec", "rate")
+def _of_videos(session: Session) -> tuple[Table, ...]:
+    return (table(("stream", "files"), ((key, len(session.video_files(key))) for key in session.video_keys())),)
+
+
+def _of_rows(session: Session) -> tuple[Table, ...]:
+    return (
+        table(("camera", "size", "codec", "rate"), _cameras(session)),
+        table(("column", "dtype", "shape", "names"), _columns(session)),
+        table(("task", "description", "episodes"), _tasks(session)),
+    )
+
+
+def _cameras(session: Session) -> Iterator[tuple[object, ...]]:
     for name, camera in session.cameras.items():
-        size = f"{camera.width}x{camera.height}"
-        table.add_row(printable(name), size, printable(camera.codec), f"{camera.rate} Hz")
-    return table
+        yield name, f"{camera.width}x{camera.height}", camera.codec, f"{camera.rate} Hz"
 
 
-def _columns(session: Session) -> Table:
-    table = _table("column", "dtype", "shape", "names")
+def _columns(session: Session) -> Iterator[tuple[object, ...]]:
     for name, feature in session.features.items():
         if feature.get("dtype") != "video":
-            table.add_row(*(printable(cell) for cell in (name, feature.get("dtype"), *_shape_and_names(feature))))
-    return table
+            yield name, feature.get("dtype"), *_shape_and_names(feature)
 
 
 def _shape_and_names(feature: dict[str, Any]) -> tuple[str, str]:
@@ -121,19 +110,7 @@ def _shape_and_names(feature: dict[str, Any]) -> tuple[str, str]:
     return str(feature.get("shape")), f"{listed} [{unit}]".lstrip() if unit else listed
 
 
-def _tasks(session: Session) -> Table:
-    table = _table("task", "description", "episodes")
+def _tasks(session: Session) -> Iterator[tuple[object, ...]]:
     counts = Counter(task for episode in session for task in episode.tasks)
     for index, description in enumerate(session.tasks):
-        table.add_row(str(index), printable(description), str(counts[description]))
-    return table
-
-
-def _table(*titles: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, title_justify="left")
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    return table
+        yield index, description, counts[description]

@@ -1,79 +1,60 @@
-"""``lucky-recorder koyu``: check, index and describe a koyu dataset."""
+"""Checking, indexing and describing a koyu dataset."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from lucky_recorder.cli.console import printable, say, stopping
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from lucky_recorder.koyu.reader import Dataset
-
-koyu = typer.Typer(no_args_is_help=True, help="Check, index and describe a koyu dataset.")
-
-Folder = Annotated[Path, typer.Argument(help="The dataset's folder.", show_default=False)]
+from lucky_recorder.cli.console import show, table
+from lucky_recorder.cli.exits import refuse_faults
+from lucky_recorder.cli.lines import say
+from lucky_recorder.koyu.checks.dataset import inspect_koyu
+from lucky_recorder.koyu.manifest import rebuild
+from lucky_recorder.koyu.reader import Dataset
 
 
-@koyu.command()
-def check(
-    dataset: Folder,
-    decode: Annotated[bool, typer.Option(help="Decode every video frame, or only count them.")] = True,
-) -> None:
-    """Verify everything in a dataset; print each fault with its file.
+def check(dataset: Path, decode: bool = True) -> None:
+    """Verify everything in a dataset, and print each fault.
 
-    Exit status: 0 for a good dataset, 1 if there are faults, 2 if the folder is no dataset.
+    Raises:
+        FormatError: If the folder is no dataset.
+        typer.Exit: If there are faults, with status 1.
     """
-    from lucky_recorder.koyu.checks.dataset import inspect_koyu
-
-    with stopping():
-        report = inspect_koyu(dataset, decode)
-    for fault in report.faults:
-        say(fault)
-    if report.faults:
-        count = len(report.faults)
-        say(f"{count} {'fault' if count == 1 else 'faults'} in {dataset}", error=True)
-        raise typer.Exit(1)
+    report = inspect_koyu(dataset, decode)
+    refuse_faults(report.faults, dataset)
     verb = "checked" if decode else "counted"
     say(f"ok: {report.episodes} episodes, {report.rows} rows, {report.frames} frames {verb}")
 
 
-@koyu.command()
-def index(dataset: Folder) -> None:
-    """Write manifest.json anew, from the bundles alone."""
-    from lucky_recorder.koyu.manifest import rebuild
+def index(dataset: Path) -> None:
+    """Write ``manifest.json`` anew, from the bundles alone.
 
-    with stopping():
-        manifest = rebuild(dataset)
+    Raises:
+        LuckyRecorderError: If the folder is no dataset, or cannot be written.
+    """
+    manifest = rebuild(dataset)
     say(f"ok: {manifest['episode_count']} episodes in {dataset / 'manifest.json'}")
 
 
-@koyu.command()
-def info(dataset: Folder) -> None:
-    """Show what a dataset holds, as its manifest has it: episodes, features, tasks."""
-    from rich.console import Console
+def info(dataset: Path) -> None:
+    """Show what a dataset holds, as its manifest has it.
 
-    from lucky_recorder.koyu.reader import Dataset
-
-    with stopping():
-        opened = Dataset(dataset)
-        tables = [_overview(opened), _features(opened), _tasks(opened)]
-    # What comes from the folder is text, never markup.
-    console = Console(markup=False, highlight=False)
-    for table in tables:
-        if table.row_count:
-            console.print(table)
+    Raises:
+        FormatError: If the folder is no dataset.
+    """
+    opened = Dataset(dataset)
+    tables = (
+        table(("", "dataset"), _overview(opened).items()),
+        table(("feature", "shape"), ((key, "x".join(map(str, f.shape))) for key, f in opened.features.items())),
+        table(("task", "description", "episodes"), _tasks(opened)),
+    )
+    show(*(one for one in tables if one.row_count))
 
 
-def _overview(dataset: Dataset) -> Table:
-    manifest, table = dataset.manifest, _table("", "dataset")
+def _overview(dataset: Dataset) -> dict[str, object]:
+    manifest = dataset.manifest
     rate = manifest.get("success_rate")
-    lines = {
+    return {
         "path": dataset.path,
         "name": manifest.get("name", "-"),
         "id": manifest.get("id", "-"),
@@ -83,31 +64,8 @@ def _overview(dataset: Dataset) -> Table:
         "rows": len(dataset),
         "success rate": f"{rate:.0%}" if isinstance(rate, int | float) else "-",
     }
-    for name, value in lines.items():
-        table.add_row(name, printable(value))
-    return table
 
 
-def _features(dataset: Dataset) -> Table:
-    table = _table("feature", "shape")
-    for key, feature in dataset.features.items():
-        table.add_row(printable(key), "x".join(map(str, feature.shape)))
-    return table
-
-
-def _tasks(dataset: Dataset) -> Table:
-    table = _table("task", "description", "episodes")
+def _tasks(dataset: Dataset) -> list[tuple[object, ...]]:
     counts = Counter((entry.task, entry.task_description) for entry in dataset.episodes)
-    for (task, description), count in counts.items():
-        table.add_row(printable(task), printable(description), str(count))
-    return table
-
-
-def _table(*titles: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, title_justify="left")
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    return table
+    return [(*task, count) for task, count in counts.items()]

@@ -1,37 +1,30 @@
-"""``lucky-recorder lerobot``: a copy of a session that LeRobot opens."""
+"""Making a copy of a session that LeRobot opens, and telling what was left out."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from lucky_recorder.cli.console import say, stopping
+from lucky_recorder.cli.exits import FAULTY
+from lucky_recorder.cli.lines import say
+from lucky_recorder.lerobot.rules import check_lerobot
+from lucky_recorder.lerobot.view import lerobot_view
 
 
-def lerobot(
-    session: Annotated[Path, typer.Argument(help="The session's folder.", show_default=False)],
-    dst: Annotated[Path, typer.Argument(help="The folder to make; it must not exist.", show_default=False)],
-    robot: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The robot whose rows are kept, where there are several.")
-    ] = None,
-    depth: Annotated[bool, typer.Option("--depth", help="Keep depth streams, described as LeRobot's own are.")] = False,
-) -> None:
-    """Link a copy of a session without what LeRobot's readers cannot take, and say what was left out.
+def lerobot(session: Path, dst: Path, robot: str | None, depth: bool) -> None:
+    """Link a copy of a session without what LeRobot's readers cannot take; see `lerobot_view`.
 
-    Exit status: 0 if LeRobot opens the copy, 1 if it would not, 2 if it cannot be made.
+    Raises:
+        LuckyRecorderError: If it cannot be made.
+        typer.Exit: If LeRobot would not open it, with status 1.
     """
-    from lucky_recorder.lerobot.rules import check_lerobot
-    from lucky_recorder.lerobot.view import lerobot_view
-
-    with stopping():
-        view = lerobot_view(session, dst, robot, depth)
-        broken = check_lerobot(view.path)
+    view = lerobot_view(session, dst, robot, depth)
+    broken = check_lerobot(view.path)
     for what in view.left_out:
         say(f"left out: {what}")
     for fault in broken:
         say(f"rule {fault.rule}: {fault.file}: {fault.message}; {fault.remedy}", error=True)
     if broken:
-        raise typer.Exit(1)
+        raise typer.Exit(FAULTY)
     say(f"ok: {view.path}: {view.episodes} episodes that LeRobot opens")

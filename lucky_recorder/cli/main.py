@@ -1,24 +1,27 @@
-"""The command line: one small file per command, imported light; what is heavy is imported when a command runs."""
+"""The command line's entry: which commands there are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from lucky_recorder.cli.check import check
-from lucky_recorder.cli.convert import convert
-from lucky_recorder.cli.demo import demo
-from lucky_recorder.cli.doctor import doctor
-from lucky_recorder.cli.eval import evaluate
-from lucky_recorder.cli.info import info
-from lucky_recorder.cli.koyu import koyu
-from lucky_recorder.cli.lerobot import lerobot
-from lucky_recorder.cli.record import record
-from lucky_recorder.cli.view import view
+from lucky_recorder.cli.commands import koyu
+from lucky_recorder.cli.commands.check import check
+from lucky_recorder.cli.commands.convert import convert
+from lucky_recorder.cli.commands.demo import demo
+from lucky_recorder.cli.commands.doctor import doctor
+from lucky_recorder.cli.commands.eval import evaluate
+from lucky_recorder.cli.commands.info import info
+from lucky_recorder.cli.commands.lerobot import lerobot
+from lucky_recorder.cli.commands.record import record
+from lucky_recorder.cli.commands.view import view
+from lucky_recorder.cli.exits import stopping
 from lucky_recorder.version import __version__
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+koyu_app = typer.Typer(no_args_is_help=True, help="Check, index and describe a koyu dataset.")
 
 
 def _show_version(is_asked: bool) -> None:
@@ -36,7 +39,13 @@ def main(
     """Records Gymnasium and MuJoCo simulations as robot-learning data, and reads it back."""
 
 
-for command in (demo, record, info, check, lerobot, convert, view, doctor):
-    app.command()(command)
-app.command("eval")(evaluate)
-app.add_typer(koyu, name="koyu")
+def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
+    """Add commands to a group, by name, in the order that its help shows them."""
+    for name, command in commands.items():
+        group.command(name)(stopping()(command))
+
+
+_add(app, demo=demo, record=record, info=info, check=check, lerobot=lerobot)
+_add(app, convert=convert, view=view, doctor=doctor, eval=evaluate)
+_add(koyu_app, check=koyu.check, index=koyu.index, info=koyu.info)
+app.add_typer(koyu_app, name="koyu")

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-# ruff: noqa: RUF009 - what `checked` returns declares a field, it is no default shared by all objects.
-import dataclasses
 import os
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import attrs
+import gymnasium as gym
 import typer
 
 from lucky_recorder.cli.check import check
-from lucky_recorder.cli.console import say
+from lucky_recorder.cli.console import Bar
+from lucky_recorder.cli.exits import INTERRUPTED
+from lucky_recorder.cli.lines import say
 from lucky_recorder.errors import GLError, SettingsError
+from lucky_recorder.recorder.wrapper import RecordSession
+from lucky_recorder.rollouts.collect import Summary, collect, resolve_policy
+from lucky_recorder.session.reader import Session
 from lucky_recorder.settings import validators as v
+from lucky_recorder.settings.declare import instance, told
 from lucky_recorder.settings.recorder import RecorderSettings
-from lucky_recorder.settings.validators import checked
-
-if TYPE_CHECKING:
-    from lucky_recorder.rollouts.collect import Summary
-
-INTERRUPTED = 130
 
 
-@dataclass(frozen=True)
+def _settings(value: RecorderSettings | Mapping[str, Any], *, field: str = "settings") -> RecorderSettings:
+    return instance(value, RecorderSettings, field=field)
+
+
+@attrs.frozen(field_transformer=told())
 class Plan:
     """What is to be recorded.
 
@@ -36,14 +41,33 @@ class Plan:
         fail: Probability that the expert is to fail.
     """
 
-    env: str = checked(v.text)
-    settings: RecorderSettings = checked(v.instance(RecorderSettings))
-    episodes: int = checked(v.whole(1))
-    policy: str | None = checked(v.optional(v.text), default=None)
-    fail: float = checked(v.number, default=0.0)
+    env: str = attrs.field(converter=v.text)
+    settings: RecorderSettings = attrs.field(converter=_settings)
+    episodes: int = attrs.field(converter=v.count)
+    policy: str | None = attrs.field(default=None, converter=v.optional_text)
+    fail: float = attrs.field(default=0.0, converter=v.number)
 
-    def __post_init__(self) -> None:
-        v.validate(self)
+
+def plan_of(asked: Mapping[str, Any], names: Iterable[str], **fields: Any) -> Plan:
+    """Make a plan of what was asked for.
+
+    The folder that the command is run in joins the path of modules, as with ``python -m``: that is where the user's own
+    policies and columns are, and the settings may name them.
+
+    Args:
+        asked: Fields of `RecorderSettings`, and of the plan.
+        names: Which of them are the plan's.
+        fields: Fields of the plan that are not asked for.
+
+    Raises:
+        SettingsError: If something asked for cannot be recorded, or no environment is named.
+    """
+    sys.path.insert(0, os.getcwd())
+    own = {name: asked[name] for name in names if name in asked}
+    settings = RecorderSettings.of({name: value for name, value in asked.items() if name not in own})
+    if not asked.get("env"):
+        raise SettingsError("env is missing: give --env ID, or env in the settings file")
+    return Plan(settings=settings, **own, **fields)
 
 
 def record_plan(plan: Plan) -> Path:
@@ -62,21 +86,17 @@ def record_plan(plan: Plan) -> Path:
         if not plan.settings.record_data:
             raise
         say(f"no pictures will be recorded: {error}", error=True)
-        blind = dataclasses.replace(plan.settings, record_cameras=False)
-        path, summary = _record(dataclasses.replace(plan, settings=blind))
+        blind = attrs.evolve(plan.settings, record_cameras=False)
+        path, summary = _record(attrs.evolve(plan, settings=blind))
     check(path)
     say(_told(path, summary))
     return path
 
 
 def _record(plan: Plan) -> tuple[Path, Summary]:
-    from lucky_recorder.cli.progress import Bar
-    from lucky_recorder.recorder.wrapper import RecordSession
-    from lucky_recorder.rollouts.collect import collect, resolve_policy
-
-    env = RecordSession(make_env(plan), plan.settings)
+    env = open_session(plan)
     try:
-        with Bar(plan.episodes) as bar, env:
+        with Bar(plan.episodes, Summary()) as bar, env:
             policy = resolve_policy(env, plan.policy, fail=plan.fail)
             summary = collect(env, policy, episodes=plan.episodes, on_step=bar.show)
             bar.show(summary)
@@ -90,17 +110,20 @@ def _record(plan: Plan) -> tuple[Path, Summary]:
     return env.session_path, summary
 
 
-def make_env(plan: Plan) -> Any:
-    """Make the environment.
+def open_session(plan: Plan) -> RecordSession:
+    """Make the environment, and the recorder around it; nothing is written yet.
 
     Raises:
-        SettingsError: If gymnasium does not know it, or cannot make it here.
+        SettingsError: If gymnasium does not know the environment, or cannot make it here.
     """
-    import gymnasium as gym
+    return RecordSession(_make_env(plan), plan.settings)
 
+
+def _make_env(plan: Plan) -> Any:
     options: dict[str, Any] = {}
     if any(camera.source == "render" for camera in plan.settings.recorded_cameras):
         options["render_mode"] = "rgb_array"
+        # Gymnasium's MuJoCo renderer opens a window unless it is told otherwise.
         if not os.environ.get("DISPLAY"):
             os.environ.setdefault("MUJOCO_GL", "egl")
     try:
@@ -110,8 +133,6 @@ def make_env(plan: Plan) -> Any:
 
 
 def _told(path: Path, summary: Summary) -> str:
-    from lucky_recorder.session.reader import Session
-
     succeeded = sum(episode.success for episode in Session(path))
     return (
         f"{summary.kept} episodes kept, {succeeded} succeeded, {summary.discarded} discarded; "

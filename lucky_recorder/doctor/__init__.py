@@ -1,1 +1,1 @@
-"""What this machine can do."""
+"""What this machine can do. Nothing that is examined here is imported: it may be broken, and may crash."""

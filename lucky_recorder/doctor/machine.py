@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from lucky_recorder.capture.draw.context import PACKAGES
 from lucky_recorder.doctor import disk
+from lucky_recorder.episode.keys import GL_PACKAGES
 from lucky_recorder.errors import StorageError
 
 Status = Literal["ok", "warning", "missing"]
@@ -25,12 +25,14 @@ BACKENDS = ("egl", "osmesa", "glfw")
 LIBRARIES = ("mujoco", "gymnasium", "numpy", "pyarrow", "av")
 _PATIENCE_S = 120.0
 _SLOWEST_DISK, _SLOWEST_FSYNC_S, _LITTLE_SPACE, _NO_SPACE = 20e6, 0.1, 2e9, 100e6
-_MEND_GL = f"apt-get install {' '.join(PACKAGES)}"
+_MEND_GL = f"apt-get install {' '.join(GL_PACKAGES)}"
 _MEND_BACKEND = {
     "egl": _MEND_GL,
     "osmesa": "apt-get install libosmesa6",
     "glfw": "apt-get install xvfb libgl1  # then: xvfb-run COMMAND",
 }
+# Where this package is imported from.
+_PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 _DRAW = ["-m", "lucky_recorder.capture.draw.trial"]
 _IMPORT = "import importlib, sys; importlib.import_module(sys.argv[1]); print('null')"
 _ENCODE = (
@@ -99,8 +101,8 @@ class _Trial:
     """A short program in a Python of its own; it prints JSON in its last line."""
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
-        # Its modules are this package's and the installed ones, whatever lies in the folder we are in.
-        paths = os.pathsep.join(filter(None, (str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH"))))
+        # Its modules are this package's and the installed ones, whatever lies in the folder we are in (-P).
+        paths = os.pathsep.join(filter(None, (_PACKAGE_FOLDER, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             [sys.executable, "-P", *arguments],
             env={**(os.environ if environment is None else environment), "PYTHONPATH": paths},
@@ -115,10 +117,12 @@ class _Trial:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        # One that hangs, or whose answer nobody waited for, must not outlive the doctor.
         self._process.kill()
         self._process.communicate()
 
     def answer(self) -> _Answer:
+        """Wait for the answer; never an error, for what went wrong in there is what we want to know."""
         try:
             output, errors = self._process.communicate(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     source = Session(session)
     schema = _schema_of(source)
     if settings.id_seed is None:
-        settings = dataclasses.replace(settings, id_seed=_fingerprint(source.path))
+        settings = attrs.evolve(settings, id_seed=_fingerprint(source.path))
     sink = KoyuSink(settings.folder(Path()), settings)
     rows = skipped = episodes = 0
     try:
@@ -244,7 +245,7 @@ def _session_schema(dataset: Dataset, sidecars: list[dict[str, Any]]) -> Schema:
     streams = []
     for key in dataset.cameras:
         height, width = dataset.features[key].shape[:2]
-        camera = validators.output_name("camera", key.removeprefix(keys.IMAGES))
+        camera = validators.output_name(key.removeprefix(keys.IMAGES), field="camera")
         streams.append(Stream(key, camera, "color", width, height, hz))
     robot = robots.pop() if len(robots) == 1 else "robot"
     return Schema("entity_id", "custom", (robot,), hz, columns, tuple(streams))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import mujoco
 import numpy as np
@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from lucky_recorder.envs.arms import Arm, Floats, pointing_down, reach
 from lucky_recorder.errors import SettingsError
-
-if TYPE_CHECKING:
-    from lucky_recorder.envs.lifting import LiftingEnv
 
 OPEN, CLOSED = 0.75, 0.1
 """Gripper commands in radians: fingers wide apart, fingers pressing on the cube."""
@@ -31,6 +28,22 @@ class Phase(NamedTuple):
     target: Floats
 
 
+class Lifting(Protocol):
+    """What the policy reads of an environment."""
+
+    @property
+    def model(self) -> mujoco.MjModel:
+        """The model."""
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms, each with its cube."""
+
+    @property
+    def tick(self) -> int:
+        """Control steps since the episode began."""
+
+
 class LiftingExpert:
     """Lifts every cube of an environment, except in the episodes in which it is told to miss.
 
@@ -42,7 +55,7 @@ class LiftingExpert:
     its environment along.
     """
 
-    def __init__(self, env: LiftingEnv, fail: float = 0.0, seed: int | None = None) -> None:
+    def __init__(self, env: Lifting, fail: float = 0.0, seed: int | None = None) -> None:
         """Bind the policy to an environment.
 
         Args:

@@ -7,6 +7,14 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+from lucky_recorder.lazy import lazy
+
+if TYPE_CHECKING:
+    import gymnasium
+else:
+    gymnasium = lazy("gymnasium")
 
 ENTRY_POINTS = {
     "LuckyRecorder/PickCube-v0": "lucky_recorder.envs.pick_cube:PickCubeEnv",
@@ -17,8 +25,6 @@ MAX_EPISODE_STEPS = 120
 
 def register() -> None:
     """Import gymnasium and register the sample environments with it; those it already has are left alone."""
-    import gymnasium
-
     for env_id, entry_point in ENTRY_POINTS.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(env_id, entry_point, max_episode_steps=MAX_EPISODE_STEPS)

@@ -15,6 +15,7 @@ ACTION, STATE = "action", "observation.state"
 GYM_ACTION, REWARD, DONE, SUCCESS = "gym.action", "next.reward", "next.done", "next.success"
 GYM_COLUMNS = (GYM_ACTION, REWARD, DONE, SUCCESS)
 VECTORS = (ACTION, STATE)
+TASK = "task"
 
 FLAG_NAMES = ("new_policy_step", "post_reset")
 NEW_POLICY_STEP, POST_RESET = 1, 2
@@ -27,8 +28,8 @@ DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"
 LIDAR_PREFIX = "lidar-"
 VIDEOS, DATA = "videos/", "data/"
 
-# How pictures may be encoded, in the words of ``video.codec``.
-COLOR_CODECS, DEPTH_CODEC = ("h264", "hevc", "av1"), "ffv1"
+# How colour and depth may be encoded, in the words of ``video.codec``; colour in each that can be asked for.
+VIDEO_FORMATS, DEPTH_CODEC = ("h264", "hevc", "av1"), "ffv1"
 
 # Under which name a data file's footer carries its episodes' rows of meta/episodes.
 FOOTER = b"lucky_recorder.episodes"
@@ -57,6 +58,11 @@ def video_column(key: str, part: str) -> str:
     return f"{VIDEOS}{key}/{part}"
 
 
+# Where a column of one's own may come from: the part before the colon.
+MUJOCO_SOURCES = ("sensor", "qpos", "qvel", "ctrl", "xpos", "xquat", "site_xpos")
+SOURCES = (*MUJOCO_SOURCES, "gym", "info")
+
+
 class ModeLabel(NamedTuple):
     """What the rows and ``info.json`` call a recorder mode.
 
@@ -76,6 +82,9 @@ MODES = {
 }
 ENTITY_COLUMNS = tuple(mode.entity_column for mode in MODES.values())
 LEADING = (INDEX, *ENTITY_COLUMNS, TIMESTAMP, EPISODE_INDEX, FRAME_INDEX, TASK_INDEX, FRAME_FLAGS)
+
+# What Debian and Ubuntu call the libraries that draw without a screen.
+GL_PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
 
 # Limits.
 MOST_LABELS = 255

@@ -137,7 +137,7 @@ def read_overlay(dataset: str | Path, name: str) -> Overlay:
         FormatError: If it is not what the format says.
     """
     root = Path(dataset)
-    name = dataset_name("overlay", name)
+    name = dataset_name(name, field="overlay")
     relative = f"{layout.OVERLAYS}/{name}/{DECLARATION}"
     if not Folder(root).has(relative):
         raise SettingsError.of("overlay", name, f"is not in {root}; there are: {', '.join(names(root)) or 'none'}")
@@ -231,7 +231,7 @@ def write_overlay(
         StorageError: If the file system refuses.
     """
     root = Path(dataset).absolute()
-    name, kind = dataset_name("overlay", name), v.one_of(*KINDS)("kind", kind)
+    name, kind = dataset_name(name, field="overlay"), v.one_of(kind, KINDS, field="kind")
     lengths = lengths_of(root)
     tables, shape = _tables(kind, episodes, lengths)
     place = root / layout.OVERLAYS / name
@@ -304,8 +304,9 @@ def _span(place: str, given: Any, length: int) -> Span:
         start, end, text = given
     except (TypeError, ValueError):
         raise SettingsError.of(place, given, "give (start_step, end_step, text)") from None
-    first = v.whole(0, length - 1)(f"{place}: start_step", start)
-    return Span(first, v.whole(first + 1, length)(f"{place}: end_step", end), v.text(f"{place}: text", text))
+    first = v.whole(start, 0, length - 1, field=f"{place}: start_step")
+    last = v.whole(end, first + 1, length, field=f"{place}: end_step")
+    return Span(first, last, v.text(text, field=f"{place}: text"))
 
 
 def _declare(root: Path, name: str, kind: str, shape: tuple[int, ...], description: str) -> Overlay:

@@ -92,9 +92,12 @@ class Dataset:
             SettingsError: If an argument makes no sense, or a key or overlay is not there.
         """
         self.path = Path(path)
-        self._horizon = v.optional(v.whole(1, _LONGEST_WINDOW))("horizon", horizon)
-        self._history = v.optional(v.whole(1, _LONGEST_WINDOW))("history", history)
-        limits = v.whole(1, 4096)("open_videos", open_videos), v.whole(0)("row_cache_mb", row_cache_mb)
+        self._horizon = _window(horizon, "horizon")
+        self._history = _window(history, "history")
+        limits = (
+            v.whole(open_videos, 1, 4096, field="open_videos"),
+            v.whole(row_cache_mb, 0, field="row_cache_mb"),
+        )
         folder = Folder(self.path, "dataset")
         self._index: Index = read_index(folder)
         self.features = _chosen(self._index, keys)
@@ -236,3 +239,7 @@ def _chosen(index: Index, keys: Sequence[str] | None) -> dict[str, Feature]:
         if key not in index.features:
             raise SettingsError.of("keys", key, f"no such feature; the dataset has {', '.join(index.features)}")
     return {key: index.features[key] for key in keys}
+
+
+def _window(rows: int | None, field: str) -> int | None:
+    return None if rows is None else v.whole(rows, 1, _LONGEST_WINDOW, field=field)

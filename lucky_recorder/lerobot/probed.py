@@ -49,4 +49,4 @@ class ProbedSession:
 
 def is_taken(stream: DeclaredStream) -> bool:
     """Tell whether LeRobot can take a stream for pictures at all."""
-    return stream.is_quantised if stream.is_depth else stream.codec in keys.COLOR_CODECS
+    return stream.is_quantised if stream.is_depth else stream.codec in keys.VIDEO_FORMATS

@@ -135,7 +135,7 @@ def _streams(session: Session, depth: bool) -> tuple[tuple[CameraStream, ...], l
             left_out.append(f"{stream.key}: frame times at {stream.rate} Hz are no whole milliseconds")
         elif stream.codec == keys.DEPTH_CODEC and not _scale(session, stream):
             left_out.append(f"{stream.key}: no depth_scale")
-        elif stream.codec not in (*keys.COLOR_CODECS, keys.DEPTH_CODEC):
+        elif stream.codec not in (*keys.VIDEO_FORMATS, keys.DEPTH_CODEC):
             left_out.append(f"{stream.key}: codec {stream.codec}")
         else:
             kept.append(stream)

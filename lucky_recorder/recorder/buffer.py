@@ -72,32 +72,32 @@ class EpisodeBuffer:
         self.events: list[Event] = []
 
     @property
-    def ticks(self) -> int:
-        """Finished ticks."""
+    def data_ticks(self) -> int:
+        """Finished data ticks."""
         return len(self.flags)
 
     def set_task(self, index: int) -> None:
         """Set the task of the ticks from here on."""
-        self.tasks.append((self.ticks, index))
+        self.tasks.append((self.data_ticks, index))
 
     def mark(self, kind: str, fields: Mapping[str, Any]) -> None:
         """Mark an event before the next tick."""
-        self.events.append(Event(self.ticks, kind, fields))
+        self.events.append(Event(self.data_ticks, kind, fields))
 
-    def trim(self, ticks: int) -> None:
-        """Forget every tick from ``ticks`` on."""
-        del self.flags[ticks:]
+    def trim(self, data_ticks: int) -> None:
+        """Forget every data tick from ``data_ticks`` on."""
+        del self.flags[data_ticks:]
         for missing in self.missing.values():
-            del missing[ticks:]
-        self.events[:] = [event for event in self.events if event.tick <= ticks]
+            del missing[data_ticks:]
+        self.events[:] = [event for event in self.events if event.tick <= data_ticks]
 
     def finish(self, columns: Sequence[DerivedColumn], schema: Schema, entities: Sequence[int]) -> FinishedRows:
         """Derive every column from the raw values: one row per robot per tick."""
-        ticks, robots = self.ticks, len(entities)
-        tick = np.repeat(np.arange(ticks, dtype=np.int64), robots)
+        data_ticks, robots = self.data_ticks, len(entities)
+        tick = np.repeat(np.arange(data_ticks, dtype=np.int64), robots)
         values: dict[str, NDArray[Any]] = {
-            schema.entity_column: np.tile(np.asarray(entities, np.int64), ticks),
-            "timestamp": np.repeat(clock.ticks_s(ticks, schema.hz), robots),
+            schema.entity_column: np.tile(np.asarray(entities, np.int64), data_ticks),
+            "timestamp": np.repeat(clock.ticks_s(data_ticks, schema.hz), robots),
             "frame_index": tick,
             "task_index": self._task_of_ticks()[tick],
             "frame_flags": self._flags_of_rows(robots),
@@ -105,14 +105,14 @@ class EpisodeBuffer:
         missing: dict[str, NDArray[np.bool_]] = {}
         for column in columns:
             name = column.channel.name
-            values[column.field.name] = column.derive(self.blocks[name].rows(ticks), robots, self.commands)
+            values[column.field.name] = column.derive(self.blocks[name].rows(data_ticks), robots, self.commands)
             if name in self.missing:
-                absent = np.frombuffer(bytes(self.missing[name][:ticks]), np.bool_)
+                absent = np.frombuffer(bytes(self.missing[name][:data_ticks]), np.bool_)
                 missing[column.field.name] = np.repeat(absent, robots)
-        return FinishedRows(ticks, values, missing)
+        return FinishedRows(data_ticks, values, missing)
 
     def _task_of_ticks(self) -> NDArray[np.int64]:
-        tasks = np.zeros(self.ticks, np.int64)
+        tasks = np.zeros(self.data_ticks, np.int64)
         for start, index in self.tasks:
             tasks[start:] = index
         return tasks
@@ -129,11 +129,11 @@ class FinishedRows(NamedTuple):
     """The rows of an episode, all columns but ``index`` and ``episode_index``.
 
     Attributes:
-        ticks: Data ticks.
+        data_ticks: Data ticks; rows are one per robot per data tick.
         columns: Arrays of shape ``(rows, …)`` by column name.
         missing: For nullable columns, True where there is no value.
     """
 
-    ticks: int
+    data_ticks: int
     columns: dict[str, NDArray[Any]]
     missing: dict[str, NDArray[np.bool_]]

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.lazy import lazy
+from lucky_recorder.settings.recorder import FORMATS, RecorderSettings
+
+if TYPE_CHECKING:
+    from lucky_recorder.koyu import features as koyu_features
+    from lucky_recorder.koyu import sink as koyu_sink
+    from lucky_recorder.session import layout as session_layout
+    from lucky_recorder.session import sink as session_sink
+else:
+    # Each format is imported by the recordings that write it.
+    koyu_features, koyu_sink = lazy("lucky_recorder.koyu.features"), lazy("lucky_recorder.koyu.sink")
+    session_layout, session_sink = lazy("lucky_recorder.session.layout"), lazy("lucky_recorder.session.sink")
 
 
 def refuse(settings: RecorderSettings, schema: Schema) -> None:
@@ -16,26 +29,41 @@ def refuse(settings: RecorderSettings, schema: Schema) -> None:
         SettingsError: Says which format, and why.
     """
     if settings.koyu is not None and "koyu" in settings.written_formats:
-        from lucky_recorder.koyu.features import layout_of
-
-        layout_of(schema, settings.koyu)
+        koyu_features.layout_of(schema, settings.koyu)
 
 
-def make_sinks(settings: RecorderSettings, schema: Schema, tasks: Sequence[str]) -> tuple[Sink, ...]:
-    """Make a sink for each format; the session, if there is one, is the first.
+def refuse_nothing(settings: RecorderSettings, own: Sequence[Sink]) -> None:
+    """Refuse a recording that is written nowhere.
+
+    Raises:
+        SettingsError: If there is neither a format nor a sink of the user's own.
+    """
+    if not settings.written_formats and not own:
+        remedy = f"name at least one of {', '.join(FORMATS)}, leave it out, or give sinks of your own"
+        raise SettingsError.of("formats", (), remedy)
+
+
+def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[[Sink], None]) -> tuple[Sink, ...]:
+    """Make the sinks of a recording: a session first, if one is written, then bundles, then the user's own.
+
+    Args:
+        settings: Which formats, and where.
+        own: The user's own sinks; they are taken as they are.
+        ready: Told of each sink before the next is made; what it raises is raised.
 
     Raises:
         SettingsError: If a dataset that exists is of another kind; nothing is touched.
         StorageError: If the file system refuses.
     """
-    made: list[Sink] = []
+    # The session comes last: what else there is may refuse, and then no folder of it must be on the disk.
+    makers = [make for name, make in _MAKERS.items() if name in settings.written_formats]
+    made = list(own)
     try:
-        # Bundles first: a dataset may exist and refuse, a session is always new.
-        for written, make in (("koyu", _koyu_sink), ("session", _session_sink)):
-            if written in settings.written_formats:
-                sink = make(settings)
-                made.insert(0, sink)
-                sink.open(schema, tasks)
+        for sink in own:
+            ready(sink)
+        for make in makers:
+            made.insert(0, make(settings))
+            ready(made[0])
     except BaseException:
         for sink in made:
             sink.close()
@@ -44,17 +72,16 @@ def make_sinks(settings: RecorderSettings, schema: Schema, tasks: Sequence[str])
 
 
 def _koyu_sink(settings: RecorderSettings) -> Sink:
-    from lucky_recorder.koyu.sink import KoyuSink
-
     assert settings.koyu is not None
     root = settings.koyu.folder(settings.output_dir)
-    return KoyuSink(root, settings.koyu, settings.video_preset, settings.metadata_every)
+    return koyu_sink.KoyuSink(root, settings.koyu, settings.video_preset, settings.metadata_every)
 
 
 def _session_sink(settings: RecorderSettings) -> Sink:
-    from lucky_recorder.session import layout
-    from lucky_recorder.session.sink import SessionSink
+    folder = session_layout.claim_folder(settings.output_dir)
+    chunking = session_layout.Chunking(settings.files_per_chunk, settings.episodes_per_file)
+    return session_sink.SessionSink(folder, chunking, settings.metadata_every)
 
-    folder = layout.claim_folder(settings.output_dir)
-    chunking = layout.Chunking(settings.files_per_chunk, settings.episodes_per_file)
-    return SessionSink(folder, chunking, settings.metadata_every)
+
+# By the format's name, the one that may refuse first.
+_MAKERS = {"koyu": _koyu_sink, "session": _session_sink}

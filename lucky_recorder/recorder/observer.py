@@ -1,59 +1,39 @@
-"""The observer: the life cycle of a session, from idle through its episodes and back; no gym, no MuJoCo, no av."""
+"""The observer: the recorder's face for a loop of one's own. No gym, no MuJoCo, no av."""
 
 from __future__ import annotations
 
-import contextlib
-import enum
 import json
-import logging
 import numbers
-import threading
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
-from lucky_recorder.episode import clock
-from lucky_recorder.episode.keys import DEFAULT_TASK
-from lucky_recorder.episode.record import Outcome, Reason
-from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
-from lucky_recorder.recorder import exits as interrupts
-from lucky_recorder.recorder import formats
-from lucky_recorder.recorder.recording import Recording
+from lucky_recorder.capture.source import open_source
+from lucky_recorder.episode.record import Outcome
+from lucky_recorder.episode.sink import Sink
+from lucky_recorder.errors import SettingsError, StateError
+from lucky_recorder.recorder.messages import Counts
+from lucky_recorder.recorder.recorder import Recorder, State
 from lucky_recorder.settings import validators
+from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
     import mujoco
     from numpy.typing import NDArray
 
-    from lucky_recorder.capture.source import Source
-    from lucky_recorder.episode.schema import Schema
-    from lucky_recorder.episode.sink import Sink
-    from lucky_recorder.recorder.lane import Lane
-    from lucky_recorder.recorder.recording import Counts
-
-
-logger = logging.getLogger("lucky_recorder")
-
-
-class State(enum.Enum):
-    """Where an observer stands."""
-
-    IDLE = "Idle"
-    IN_EPISODE = "InEpisode"
-    BETWEEN_EPISODES = "BetweenEpisodes"
-
 
 class Observer:
     """Records what a simulation does, one `tick` at a time.
 
-    Nothing touches the disk, a thread or OpenGL before `start_recording`.
+    Nothing touches the disk, a thread or OpenGL before `start_recording`. It has a method for each thing that can be
+    said of a recording, and next to no state of its own.
 
     Args:
         settings: What to record: settings, a mapping, or the path of a TOML file.
         model: The MuJoCo model.
         data: Its data. Only ever read.
+        sinks: Formats of your own that take the finished episodes, besides ``formats``; see `Sink`.
         **fields: Settings by keyword, on top of ``settings``.
 
     Raises:
@@ -78,24 +58,14 @@ class Observer:
         *,
         model: mujoco.MjModel | None = None,
         data: mujoco.MjData | None = None,
-        **fields: Any,
+        sinks: Sequence[Sink] = (),
+        **fields: Unpack[RecorderFields],
     ) -> None:
         self.settings = RecorderSettings.of(settings, **fields)
         if (model is None) != (data is None):
             raise SettingsError("model and data: give both, or neither")
+        self._recorder = Recorder(self.settings, sinks)
         self._model, self._data = model, data
-        self._tasks = list(self.settings.tasks)
-        self._task = 0
-        self._state = State.IDLE
-        self._why_idle = "start_recording() was not called yet"
-        self._kept = 0
-        self._most_ticks = -1
-        self._path: Path | None = None
-        self._source: Source | None = None
-        self._recording: Recording | None = None
-        self._lane: Lane | None = None
-        self._resets_due: list[int | None] = []
-        self._outcome: Outcome | None = None
 
     @property
     def session_path(self) -> Path | None:
@@ -103,52 +73,38 @@ class Observer:
 
         Where only koyu bundles are written (``formats=("koyu",)``) it is the dataset's folder.
         """
-        return self._path
+        return self._recorder.path
 
     @property
     def koyu_path(self) -> Path | None:
         """The koyu dataset's folder; None before the first session, and where no bundles are written."""
         settings = self.settings
-        if self._path is None or settings.koyu is None or "koyu" not in settings.written_formats:
+        if self.session_path is None or settings.koyu is None or "koyu" not in settings.written_formats:
             return None
         return settings.koyu.folder(settings.output_dir)
 
     @property
     def is_recording(self) -> bool:
         """Whether a session is open."""
-        return self._state is not State.IDLE
+        return self._recorder.is_recording
 
     @property
     def state(self) -> State:
-        """Where the observer stands."""
-        return self._state
+        """Where the observer stands: idle, in an episode, or between two of them."""
+        return self._recorder.state
 
     @property
     def counts(self) -> Counts | None:
         """What became of the episodes so far, as the worker has got to them; None before the first session."""
-        return self._recording.counts if self._recording else None
-
-    @property
-    def lane(self) -> Lane | None:
-        """The lane that fills the open episode; None outside of one."""
-        return self._lane
-
-    @property
-    def source(self) -> Source | None:
-        """What is being looked at; None before the first session."""
-        return self._source
-
-    @property
-    def last_outcome(self) -> Outcome | None:
-        """How the episode ended that ended last; None before the first."""
-        return self._outcome
+        recording = self._recorder.recording
+        return None if recording is None else recording.counts
 
     # Tasks.
 
     @property
     def current_task(self) -> str:
         """The description of the task of the rows from here on."""
-        return (self._tasks or [DEFAULT_TASK])[self._task]
+        return self._recorder.tasks.current
 
     def register_task(self, description: str) -> int:
         """Register a task and return its index, counted from 0.
@@ -157,13 +113,8 @@ class Observer:
             StateError: While a session is open: its task list is settled.
             SettingsError: If the description is empty or registered already.
         """
-        self._require("register_task", State.IDLE)
-        if not isinstance(description, str) or not description.strip():
-            raise SettingsError.of("task", description, "give a description that is not empty")
-        if description in self._tasks:
-            raise SettingsError.of("task", description, f"is registered already, as {self._tasks.index(description)}")
-        self._tasks.append(description)
-        return len(self._tasks) - 1
+        self._recorder.require("register_task", State.IDLE)
+        return self._recorder.tasks.register(description)
 
     def set_current_task_index(self, index: int) -> None:
         """Set the task of the rows from here on, also in later episodes.
@@ -171,13 +122,7 @@ class Observer:
         Raises:
             SettingsError: If no task of that index is registered.
         """
-        count = max(1, len(self._tasks))
-        number = validators.index(index)
-        if number is None or not 0 <= number < count:
-            raise SettingsError.of("task index", index, f"give 0 to {count - 1}, or register the task before recording")
-        self._task = number
-        if self._lane is not None:
-            self._lane.buffer.set_task(number)
+        self._recorder.set_task(index)
 
     # The session.
 
@@ -189,29 +134,8 @@ class Observer:
             SettingsError: If the simulation does not fit the settings; nothing is on the disk then.
             GLError: If pictures are asked for and no OpenGL context can be made; nothing is on the disk then.
         """
-        self._require("start_recording", State.IDLE)
-        from lucky_recorder.capture.source import open_source
-
-        return self.start_on(open_source(self.settings, self._model, self._data))
-
-    def start_on(self, source: Source, seed: int | None = None) -> Path:
-        """Open a session, and its first episode, on a source that was made already."""
-        self._require("start_recording", State.IDLE)
-        formats.refuse(self.settings, source.schema)
-        recording = Recording(self.settings, source)
-        path = recording.open(self._make_sinks)
-        self._source, self._recording, self._path = source, recording, path
-        self._kept = 0
-        limit = self.settings.max_episode_length_s
-        self._most_ticks = -1 if limit is None else clock.ticks_within(limit, source.clocks.base)
-        self._state = State.BETWEEN_EPISODES
-        weakref.finalize(self, _forget, recording).atexit = False
-        interrupts.guard(id(recording), lambda: _forget(recording))
-        self.begin_episode(seed)
-        return path
-
-    def _make_sinks(self, schema: Schema) -> Sequence[Sink]:
-        return formats.make_sinks(self.settings, schema, self._tasks)
+        self._recorder.require("start_recording", State.IDLE)
+        return self._recorder.start(open_source(self.settings, self._model, self._data))
 
     def stop_recording(self) -> None:
         """End the open episode as failed, wait for the worker, write ``meta/``, and close the session.
@@ -220,48 +144,18 @@ class Observer:
             StateError: If no session is open.
             LuckyRecorderError: The first thing that failed in the worker.
         """
-        self._require("stop_recording", State.IN_EPISODE, State.BETWEEN_EPISODES)
-        self._close("stop_recording() was called")
-
-    def _close(self, why: str) -> None:
-        recording = self._recording
-        assert recording is not None
-        self._state, self._why_idle, self._lane = State.IDLE, why, None
-        self._resets_due.clear()
-        try:
-            recording.close()
-        finally:
-            if recording.is_closed:
-                interrupts.release(id(recording))
-
-    @contextlib.contextmanager
-    def _stopping(self) -> Iterator[None]:
-        """Close the session if the worker hangs."""
-        try:
-            yield
-        except StreamError as error:
-            self.fail(error)
-            raise
+        self._recorder.require_session("stop_recording")
+        self._recorder.close("stop_recording() was called")
 
     def flush(self) -> None:
         """Wait until every ended episode is committed.
 
         Raises:
+            StateError: If no session is open.
             LuckyRecorderError: What failed in the worker; the session is closed then.
         """
-        self._require("flush", State.IN_EPISODE, State.BETWEEN_EPISODES)
-        assert self._recording is not None
-        with self._stopping():
-            self._recording.flush()
-        if self._recording.failure is not None:
-            self._surface()
-
-    def _surface(self) -> NoReturn:
-        """Close the session because of what failed in the worker, and raise it."""
-        assert self._recording is not None
-        failure = self._recording.failure
-        self._close(f"the session stopped by itself: {failure}")
-        raise StateError(f"closing after a failure raised nothing: {failure}")
+        self._recorder.require_session("flush")
+        self._recorder.flush()
 
     # Its episodes.
 
@@ -275,30 +169,8 @@ class Observer:
             StateError: If no session is open, or an episode is.
             LuckyRecorderError: What failed in the worker; the session is closed then.
         """
-        self._require("begin_episode", State.BETWEEN_EPISODES)
-        recording = self._recording
-        assert recording is not None
-        if recording.failure is not None:
-            self._surface()
-        with self._stopping():
-            self._lane = recording.begin(seed, self._task)
-        self._state = State.IN_EPISODE
-        for robot in self._resets_due:
-            self._lane.mark_reset(robot)
-        self._resets_due.clear()
-
-    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Look at another model and data from here on, if these are others: some environments replace theirs.
-
-        Raises:
-            SettingsError: If their rows would have another layout.
-        """
-        if self._source is None or self._recording is None:
-            return
-        if self._source.rebind(model, data):
-            self._recording.replace_model()
-        if self._lane is not None:
-            self._lane.attach()
+        self._recorder.require("begin_episode", State.BETWEEN_EPISODES)
+        self._recorder.begin(seed)
 
     def tick(self, new_policy_step: bool = True) -> None:
         """Record this tick: the state as it is now with the commands as they are now, before physics moves on.
@@ -314,15 +186,14 @@ class Observer:
             CaptureError: If the tick cannot be recorded; the episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
-        self._require("tick", State.IN_EPISODE, State.BETWEEN_EPISODES)
-        if self._state is State.BETWEEN_EPISODES:
-            self.begin_episode()
-        if not self.look():
+        self._recorder.require_session("tick")
+        take = self._recorder.open_take()
+        if not take.look():
             if not self.is_recording:
                 return
-            self.begin_episode()
-            self.look()
-        self.settle(new_policy_step)
+            take = self._recorder.begin()
+            take.look()
+        take.settle(new_policy_step)
 
     def observe(self) -> dict[str, NDArray[Any]]:
         """Return what the coming tick will record of what a policy may see; waits until the pictures are drawn.
@@ -340,65 +211,14 @@ class Observer:
             CaptureError: If a column's source gives what cannot be recorded.
             StreamError: If a picture cannot be drawn; the session is closed then.
         """
-        self._require("observe", State.IN_EPISODE, State.BETWEEN_EPISODES)
-        if self._state is State.BETWEEN_EPISODES:
-            self.begin_episode()
-        recording, source = self._recording, self._source
-        assert recording is not None
-        assert source is not None
-        if recording.failure is not None:
-            self._surface()
+        recording, take = self._recorder.require_session("observe"), self._recorder.open_take()
+        self._recorder.raise_failure()
         try:
-            pictures = recording.observe()
-            return source.present() | pictures
+            columns, snapshots = take.observe(recording.draw)
+            return columns | recording.colors(snapshots)
         except BaseException as error:
-            self.fail(error)
+            self._recorder.fail(error)
             raise
-
-    def look(self) -> bool:
-        """Take the half of a tick before the step.
-
-        Returns:
-            Whether there is a row to settle: False once ``max_episode_length_s`` is reached, which ends the episode.
-        """
-        lane, recording = self._lane, self._recording
-        assert lane is not None
-        assert recording is not None
-        if recording.failure is not None:
-            self._surface()
-        if self.end_if_due():
-            return False
-        try:
-            lane.look()
-        except BaseException as error:
-            self.fail(error)
-            raise
-        return True
-
-    def end_if_due(self) -> bool:
-        """End the open episode if it has reached ``max_episode_length_s``; returns whether it has."""
-        assert self._lane is not None
-        if self._lane.ticks != self._most_ticks:
-            return False
-        self.end_with(Outcome(False, Reason.TIME_LIMIT))
-        return True
-
-    def settle(self, new_policy_step: bool = True) -> None:
-        """Take the half of a tick after the step: the row is finished."""
-        assert self._lane is not None
-        try:
-            self._lane.settle(new_policy_step)
-        except BaseException as error:
-            self.fail(error)
-            raise
-
-    def fail(self, error: BaseException) -> None:
-        """End the open episode as failed, because of an error that the caller is about to raise."""
-        if isinstance(error, StreamError):
-            with contextlib.suppress(LuckyRecorderError):
-                self._close(f"the session stopped by itself: {error}")
-        elif self._lane is not None:
-            self.end_with(Outcome(False, Reason.ERROR))
 
     def end_current_episode(self, success: bool, reward: float | None = None) -> None:
         """End the open episode with a verdict. One without a row leaves nothing.
@@ -410,8 +230,8 @@ class Observer:
         Raises:
             StateError: If no episode is open.
         """
-        self._require("end_current_episode", State.IN_EPISODE)
-        self.end_with(Outcome(verdict(success), reward=checked_reward(reward)))
+        self._recorder.require("end_current_episode", State.IN_EPISODE)
+        self._recorder.end(Outcome(verdict(success), reward=checked_reward(reward)))
 
     def end_current_episode_begin_next(self, success: bool, reward: float | None = None) -> None:
         """End the open episode with a verdict and begin the next, unless the session ends with it.
@@ -419,46 +239,23 @@ class Observer:
         Raises:
             StateError: If no episode is open.
         """
-        self._require("end_current_episode_begin_next", State.IN_EPISODE)
-        self.end_with(Outcome(verdict(success), reward=checked_reward(reward)))
-        if self._state is State.BETWEEN_EPISODES:
-            self.begin_episode()
+        self._recorder.require("end_current_episode_begin_next", State.IN_EPISODE)
+        self._recorder.end(Outcome(verdict(success), reward=checked_reward(reward)))
+        if self.is_recording:
+            self._recorder.begin()
 
-    def end_with(self, outcome: Outcome) -> None:
-        """End the open episode; after ``total_episodes`` kept ones the session is closed."""
-        recording = self._recording
-        assert recording is not None
-        self._lane, self._state, self._outcome = None, State.BETWEEN_EPISODES, outcome
-        with self._stopping():
-            self._kept += recording.end(outcome)
-        if self._kept == self.settings.total_episodes:
-            self._close(f"the session ended by itself after total_episodes={self._kept}")
-            logger.warning("total_episodes=%d reached: %s is complete", self._kept, self._path)
-
-    def mark_reset(self, robot: str | None = None, is_seeded: bool = False) -> None:
+    def mark_reset(self, robot: str | None = None) -> None:
         """Flag the next row as the first after a reset; within an episode, time may run backwards before it.
 
         Args:
             robot: The robot that was reset; None for all of them.
-            is_seeded: Whether a reset within an episode was given a seed.
 
         Raises:
             StateError: If no session is open.
             SettingsError: If there is no such robot.
         """
-        self._require("mark_reset", State.IN_EPISODE, State.BETWEEN_EPISODES)
-        assert self._source is not None
-        robots = self._source.schema.robots
-        if robot is not None and robot not in robots:
-            raise SettingsError.of("robot", robot, f"is not recorded; known: {', '.join(robots)}")
-        index = None if robot is None else robots.index(robot)
-        if self._lane is None:
-            self._resets_due.append(index)
-            return
-        self._lane.mark_reset(index)
-        if self._lane.ticks and not is_seeded:
-            assert self._recording is not None
-            self._recording.mark_unseeded()
+        self._recorder.require_session("mark_reset")
+        self._recorder.mark_reset(robot)
 
     def mark_event(self, kind: str, **fields: Any) -> None:
         """Note that something happens now, before the next row, such as a person taking over.
@@ -473,16 +270,9 @@ class Observer:
             StateError: If no episode is open.
             SettingsError: If a value is no JSON.
         """
-        self._require("mark_event", State.IN_EPISODE)
-        assert self._lane is not None
-        self._lane.buffer.mark(validators.text("kind", kind), checked_fields(fields))
-
-    def _require(self, verb: str, *states: State) -> None:
-        if self._state in states:
-            return
-        why = f": {self._why_idle}" if self._state is State.IDLE else ""
-        allowed = " or ".join(s.value for s in states)
-        raise StateError(f"{verb}() needs the observer to be {allowed}, but it is {self._state.value}{why}")
+        self._recorder.require("mark_event", State.IN_EPISODE)
+        assert self._recorder.take is not None
+        self._recorder.take.mark_event(validators.text(kind, field="kind"), checked_fields(fields))
 
     def __enter__(self) -> Observer:
         """Open nothing; leaving the block stops an open session."""
@@ -495,6 +285,15 @@ class Observer:
 
     def __getstate__(self) -> NoReturn:
         raise StateError("an Observer holds a thread and open files and cannot be pickled; make one in each process")
+
+
+def observer_of(recorder: Recorder) -> Observer:
+    """Return a second face of a recorder, for those who hold the first: ``env.observer`` of a `RecordSession`."""
+    observer = Observer.__new__(Observer)
+    observer.settings = recorder.settings
+    observer._recorder = recorder
+    observer._model = observer._data = None
+    return observer
 
 
 def verdict(success: object) -> bool:
@@ -537,21 +336,3 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
             raise SettingsError.of(name, value, f"give plain JSON values ({error})") from None
     settled: dict[str, Any] = json.loads(json.dumps(fields))
     return settled
-
-
-def _forget(recording: Recording) -> None:
-    """Close a recording whose observer is gone, or whose process ends."""
-    if recording.is_closed:
-        return
-    if recording.is_in_worker:
-        # The garbage collector may run in any thread, and this one cannot wait for itself.
-        threading.Thread(target=_forget, args=(recording,)).start()
-        return
-    interrupts.release(id(recording))
-    failure = None
-    try:
-        recording.close()
-    except LuckyRecorderError as error:
-        failure = error
-    # Last: where warnings are errors, this raises.
-    interrupts.warn_forgotten(recording.place, failure)

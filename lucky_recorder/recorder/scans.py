@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.errors import StreamError
+from lucky_recorder.lazy import lazy
 from lucky_recorder.storage.write import make_folder
 
 if TYPE_CHECKING:
-    from lucky_recorder.capture.mujoco.lidar import Scan
-    from lucky_recorder.video.encoder import VideoEncoder
+    from lucky_recorder.capture.door import simulator
+    from lucky_recorder.video import encoder
+else:
+    encoder = lazy("lucky_recorder.video.encoder")
 
 _SMALLEST_SIDE = 64
 
@@ -28,28 +31,26 @@ class ScanTrack:
         self.error: StreamError | None = None
         self._path = path
         self._preset = preset
-        self._scans: list[Scan] = []
-        self._encoder: VideoEncoder | None = None
+        self._scans: list[simulator.Scan] = []
+        self._encoder: encoder.VideoEncoder | None = None
 
     @property
     def count(self) -> int:
         """Scans so far."""
         return len(self._scans)
 
-    def add(self, scan: Scan) -> None:
+    def add(self, scan: simulator.Scan) -> None:
         """Take the next scan."""
         if self.stream.has_proxy:
             self._film(scan)
         self._scans.append(scan)
 
-    def _film(self, scan: Scan) -> None:
+    def _film(self, scan: simulator.Scan) -> None:
         picture = range_picture(scan.ranges.reshape(-1, self.stream.columns), self.stream.description["max_range_m"])
         if self._encoder is None:
-            from lucky_recorder.video.encoder import VideoEncoder
-
             make_folder(self._path.parent)
             height, width = picture.shape[:2]
-            self._encoder = VideoEncoder(
+            self._encoder = encoder.VideoEncoder(
                 self._path, width=width, height=height, fps=self.stream.rate, preset=self._preset
             )
         self._encoder.write(picture)
@@ -71,9 +72,9 @@ class ScanTrack:
 
     def abort(self) -> None:
         """Close and remove the proxy."""
-        encoder, self._encoder = self._encoder, None
-        if encoder is not None:
-            encoder.abort()
+        opened, self._encoder = self._encoder, None
+        if opened is not None:
+            opened.abort()
 
 
 def range_picture(ranges: NDArray[np.float32], most: float) -> NDArray[np.uint8]:

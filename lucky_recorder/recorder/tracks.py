@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lucky_recorder.capture.depth import sensor_codes
 from lucky_recorder.capture.snapshot import ScanSnapshot, SceneSnapshot, Snapshot
+from lucky_recorder.episode.keys import DEPTH_SUFFIX, IMAGES, LIDAR_PREFIX
 from lucky_recorder.episode.record import FinishedScans, FinishedVideo, VideoFile
-from lucky_recorder.episode.schema import Schema, Stream
+from lucky_recorder.episode.schema import Stream
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StreamError
+from lucky_recorder.lazy import lazy
+from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.scans import ScanTrack
 from lucky_recorder.settings import sensors
-from lucky_recorder.settings.bindings import Camera
 from lucky_recorder.storage.write import make_folder
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
-    from lucky_recorder.capture.draw.renderer import Renderer
-    from lucky_recorder.capture.mujoco.lidar import Caster
-    from lucky_recorder.video.encoder import VideoEncoder
+    from lucky_recorder.video import encoder, remux
+else:
+    encoder, remux = lazy("lucky_recorder.video.encoder"), lazy("lucky_recorder.video.remux")
 
 Place = Callable[[str, str], Path]
-
-
-@dataclass(frozen=True)
-class Studio:
-    """What draws and scans for every episode of a recording.
-
-    Attributes:
-        schema: The recording's streams.
-        cameras: The recorded cameras, as pictures count them.
-        painter: Draws pictures; None without cameras.
-        casters: Scan for the lidars, as pings count them.
-        preset: The encoders' preset.
-        seed: The recording's seed, for noise.
-    """
-
-    schema: Schema
-    cameras: tuple[Camera, ...]
-    painter: Renderer | None
-    casters: list[Caster]
-    preset: str
-    seed: int
 
 
 class Track:
@@ -59,7 +39,7 @@ class Track:
         self.path = path
         self._preset = preset
         self._pixels = PixelHistogram(stream.channels)
-        self._encoder: VideoEncoder | None = None
+        self._encoder: encoder.VideoEncoder | None = None
 
     def write(self, pixels: Any, bottom_up: bool) -> None:
         """Encode a frame; the first opens the file."""
@@ -70,12 +50,10 @@ class Track:
         self._encoder.write(pixels, bottom_up=bottom_up)
         self.frames += 1
 
-    def _open(self) -> VideoEncoder:
-        from lucky_recorder.video.encoder import VideoEncoder
-
+    def _open(self) -> encoder.VideoEncoder:
         make_folder(self.path.parent)
         stream = self.stream
-        return VideoEncoder(
+        return encoder.VideoEncoder(
             self.path,
             width=stream.width,
             height=stream.height,
@@ -95,9 +73,9 @@ class Track:
 
     def abort(self) -> None:
         """Close and remove the file."""
-        encoder, self._encoder = self._encoder, None
-        if encoder is not None:
-            encoder.abort()
+        opened, self._encoder = self._encoder, None
+        if opened is not None:
+            opened.abort()
 
 
 class Tracks:
@@ -107,26 +85,26 @@ class Tracks:
         error: What failed first, or None.
     """
 
-    def __init__(self, studio: Studio, place: Place, episode_key: str) -> None:
+    def __init__(self, devices: Devices, place: Place, episode_key: str) -> None:
         self.error: StreamError | None = None
-        self._studio = studio
+        self._devices = devices
         self._key = episode_key
         self._place = place
-        filmed = [s for s in studio.schema.streams if s.encoder]
-        tracks = [Track(s, place(s.key, s.suffix), studio.preset) for s in filmed]
-        self._tracks = [[t for t in tracks if t.stream.camera == c.name] for c in studio.cameras]
-        self._scans = [ScanTrack(s, place(f"lidar-{s.name}", ".mp4"), studio.preset) for s in studio.schema.scans]
+        schema, preset = devices.layout.schema, devices.settings.video_preset
+        tracks = [Track(s, place(s.key, s.suffix), preset) for s in schema.streams if s.encoder]
+        self._tracks = [[t for t in tracks if t.stream.camera == c.name] for c in devices.cameras]
+        self._scans = [ScanTrack(s, place(LIDAR_PREFIX + s.name, ".mp4"), preset) for s in schema.scans]
 
-    def write(self, sights: Sequence[Snapshot]) -> None:
+    def write(self, snapshots: Sequence[Snapshot]) -> None:
         """Draw, scan and encode what is due at one tick."""
-        for sight in sights:
+        for snapshot in snapshots:
             try:
-                if isinstance(sight, SceneSnapshot):
-                    self._film(sight)
+                if isinstance(snapshot, SceneSnapshot):
+                    self._film(snapshot)
                 else:
-                    self._scan(sight)
+                    self._scan(snapshot)
             finally:
-                sight.release()
+                snapshot.release()
 
     def _film(self, picture: SceneSnapshot) -> None:
         for track in self._tracks[picture.camera]:
@@ -138,37 +116,44 @@ class Tracks:
 
     def _draw(self, track: Track, picture: SceneSnapshot) -> tuple[Any, bool]:
         """Return the pixels of one of a camera's streams, and whether the bottom row is first."""
-        painter = self._studio.painter
-        assert painter is not None
+        renderer = self._devices.renderer
+        if renderer is None:
+            # Then there are only pictures that the environment has drawn itself.
+            assert picture.pixels is not None
+            return picture.pixels, False
         if track.stream.kind == "color":
-            return painter.color(picture)
+            return renderer.color(picture)
         if track.stream.kind == "mask":
-            return painter.labels(picture)
-        return self._sense(track, picture, painter), False
+            return renderer.labels(picture)
+        return self._sense(track, picture), False
 
-    def _sense(self, track: Track, picture: SceneSnapshot, painter: Renderer) -> Any:
-        from lucky_recorder.capture.draw.depth import sensor_codes
+    def _sense(self, track: Track, picture: SceneSnapshot) -> Any:
+        """Return the codes that a camera's depth sensor gives of a picture."""
+        assert self._devices.renderer is not None
+        metres, frustum = self._devices.renderer.depth(picture)
+        view = sensors.View(metres, frustum.focal, self._noise(track.stream.key, track.frames))
+        return sensor_codes(self._devices.cameras[picture.camera], view)
 
-        depth, frustum = painter.depth(picture)
-        noise = sensors.noise(self._studio.seed, self._key, track.stream.key, track.frames)
-        return sensor_codes(self._studio.cameras[picture.camera], sensors.View(depth, frustum.focal, noise))
+    def _noise(self, stream: str, frame: int) -> np.random.Generator:
+        """Return the randomness of one frame or scan: in another run with the same seeds it is the same."""
+        return sensors.noise(self._devices.settings.seed, self._key, stream, frame)
 
-    def _scan(self, ping: ScanSnapshot) -> None:
-        track = self._scans[ping.lidar]
+    def _scan(self, snapshot: ScanSnapshot) -> None:
+        track = self._scans[snapshot.lidar]
         if track.error is not None:
             return
+        key = LIDAR_PREFIX + track.stream.name
         try:
-            noise = sensors.noise(self._studio.seed, self._key, f"lidar-{track.stream.name}", track.count)
-            track.add(self._studio.casters[ping.lidar].cast(ping.state, noise))
+            track.add(self._devices.casters[snapshot.lidar].cast(snapshot.state, self._noise(key, track.count)))
         except Exception as error:  # as above
-            self._fail(track, f"lidar-{track.stream.name}", error)
+            self._fail(track, key, error)
 
     def finish(self) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
         """Close every file and return the streams that are whole: videos by key, scans by the lidar's name."""
         videos: dict[str, FinishedVideo] = {}
         for track in (t for tracks in self._tracks for t in tracks):
             self._finish_into(videos, track.stream.key, track)
-        for stream in self._studio.schema.streams:
+        for stream in self._devices.layout.schema.streams:
             if stream.kind == "rgbd":
                 self._combine(stream, videos)
         scans: dict[str, FinishedScans] = {}
@@ -187,16 +172,14 @@ class Tracks:
 
     def _combine(self, stream: Stream, videos: dict[str, FinishedVideo]) -> None:
         """Copy a camera's colour and depth tracks into one file; it is there only if both are."""
-        from lucky_recorder.video.remux import combine
-
-        color = videos.get(f"observation.images.{stream.camera}")
-        depth = videos.get(f"observation.images.{stream.camera}_depth")
+        color = videos.get(IMAGES + stream.camera)
+        depth = videos.get(IMAGES + stream.camera + DEPTH_SUFFIX)
         if color is None or depth is None:
             return
         target = self._place(stream.key, stream.suffix)
         try:
             make_folder(target.parent)
-            combine(color.file.path, depth.file.path, target)
+            remux.combine(color.file.path, depth.file.path, target)
             file = VideoFile(target, color.file.frames, target.stat().st_size)
             videos[stream.key] = FinishedVideo(file, PixelHistogram())
         except Exception as error:  # as above
@@ -216,32 +199,6 @@ class Tracks:
             track.abort()
         for scan in self._scans:
             scan.abort()
-
-
-def develop(studio: Studio, sights: Sequence[Snapshot]) -> list[Snapshot]:
-    """Draw the colours of pictures now; what is drawn stays with a picture, and is what will be encoded."""
-    return [_developed(studio, sight) if isinstance(sight, SceneSnapshot) else sight for sight in sights]
-
-
-def _developed(studio: Studio, picture: SceneSnapshot) -> SceneSnapshot:
-    painter = studio.painter
-    assert painter is not None
-    if picture.pixels is not None or _color_key(studio, picture) is None:
-        return picture
-    pixels, bottom_up = painter.color(picture)
-    return picture._replace(pixels=(pixels[::-1] if bottom_up else pixels).copy())
-
-
-def colors(studio: Studio, sights: Sequence[Snapshot]) -> dict[str, NDArray[np.uint8]]:
-    """Return copies of the pixels of developed pictures, by feature key."""
-    drawn = {_color_key(studio, s): s.pixels for s in sights if isinstance(s, SceneSnapshot)}
-    return {key: pixels.copy() for key, pixels in drawn.items() if key is not None and pixels is not None}
-
-
-def _color_key(studio: Studio, picture: SceneSnapshot) -> str | None:
-    """Return the feature key of a picture's colour stream; None if its camera has none."""
-    name = studio.cameras[picture.camera].name
-    return next((s.key for s in studio.schema.streams if s.camera == name and s.kind == "color"), None)
 
 
 def unlink(videos: Mapping[str, FinishedVideo], scans: Mapping[str, FinishedScans]) -> None:

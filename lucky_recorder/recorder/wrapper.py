@@ -1,34 +1,43 @@
-"""RecordSession: turns the calls of a Gymnasium environment into the observer's events."""
+"""RecordSession: the recorder's face for a Gymnasium environment. What gymnasium calls becomes the recorder's verbs."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+import enum
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
+from typing import Any, NoReturn, SupportsFloat, TypeVar, Unpack
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from lucky_recorder.capture import find as resolve
-from lucky_recorder.capture.find import most_parts
-from lucky_recorder.capture.mujoco.substeps import Substeps
+from lucky_recorder.capture import find
+from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.source import Source, open_source
-from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
-from lucky_recorder.errors import CaptureError, StateError
-from lucky_recorder.recorder.observer import Observer, checked_reward, verdict
+from lucky_recorder.episode.sink import Sink
+from lucky_recorder.errors import StateError
+from lucky_recorder.recorder.observer import checked_reward, observer_of, verdict
+from lucky_recorder.recorder.parts import PartedSteps
+from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.success import SuccessSignal
+from lucky_recorder.recorder.take import FROZEN, OPEN, Take
+from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
-from lucky_recorder.settings.validators import load_callable
-
-if TYPE_CHECKING:
-    from lucky_recorder.capture.moment import Moment
-    from lucky_recorder.recorder.lane import Lane
+from lucky_recorder.settings.validators import callable_name, load_callable
 
 KEEP_EPISODE = "keep_episode"
 Answer = TypeVar("Answer")
+Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+
+
+class Stage(enum.Enum):
+    """What becomes of the environment's episodes."""
+
+    RECORDED = "recorded"
+    SKIPPED = "skipped"
+    """``episode_trigger`` leaves the present one out."""
+    CLOSED = "closed"
 
 
 class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -43,6 +52,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Args:
         env: The environment.
         settings: What to record: `RecorderSettings`, a mapping, or the path of a TOML file.
+        sinks: Formats of your own that take the finished episodes, besides ``formats``; see `Sink`.
         **fields: Settings by keyword, on top of ``settings``.
 
     Raises:
@@ -58,31 +68,26 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self,
         env: gym.Env[Any, Any],
         settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
-        **fields: Any,
+        *,
+        sinks: Sequence[Sink] = (),
+        **fields: Unpack[RecorderFields],
     ) -> None:
         settled = RecorderSettings.of(settings, **fields)
-        RecordConstructorArgs.__init__(self, settings=settled.to_dict())
+        own: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in sinks]} if sinks else {}
+        RecordConstructorArgs.__init__(self, settings=settled.to_dict(), **own)
         gym.Wrapper.__init__(self, env)
         self.settings = settled
-        self.observer = Observer(settled)
+        self.recorder = Recorder(settled, sinks)
+        self.observer = observer_of(self.recorder)
         self._success = SuccessSignal(settled, env)
         self._trigger = _trigger(settled)
         self._resets_itself = _has_autoreset(env)
         self._resets = 0
-        self._lane: Lane | None = None
-        self._moment: Moment
+        self._stage = Stage.RECORDED
+        self._parts: PartedSteps | None = None
         self._observation: Any = None
-        self._verdict: bool | None = None
-        self._ticks_per_step = 1
-        self._substeps: Substeps | None = None
-        self._is_new_due = False
-        self._steps = 0
-        self._is_done = False
         self._is_held = False
-        self._is_skipped = False
-        self._is_measuring = False
-        self._seed: int | None = None
-        self._is_closed = False
+        self._is_done = False
 
     # What the environment does.
 
@@ -97,37 +102,46 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk.
         """
-        keeps = bool(options and options.get(KEEP_EPISODE)) and (self._is_skipped or self._open_lane() is not None)
+        keeps = bool(options and options.get(KEEP_EPISODE)) and self._goes_on()
         if options and KEEP_EPISODE in options:
             options = {key: value for key, value in options.items() if key != KEEP_EPISODE} or None
         if not keeps:
             self._end_by_itself()
         self._observation, info = result = self.env.reset(seed=seed, options=options)
         del info
+        self._is_done = False
         if not keeps:
             self._begin(seed)
-        elif self._lane is not None:
+        elif self.recorder.take is not None:
             self._rebind()
-            self.observer.mark_reset(is_seeded=seed is not None)
+            self.recorder.mark_reset(is_seeded=seed is not None)
         return result
 
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> Result:
         """Step the environment and record the step.
 
         Raises:
             CaptureError: If the step cannot be recorded; its episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
-        if self._open_lane() is None:
-            return self._measuring_step(action) if self._is_measuring else self._unrecorded_step(action)
-        self._moment.obs, self._moment.action = self._observation, action
-        if self._substeps is not None:
-            return self._divided_step(action, self._substeps)
-        if not self._look():
+        take = self.recorder.take
+        if take is None or take.state is not OPEN:
             return self._unrecorded_step(action)
-        result = self._inner_step(action)
-        self._settle(self._is_new())
-        self._after_step(result)
+        moment = take.moment
+        moment.obs, moment.action = self._observation, action
+        period = self.settings.policy_period
+        new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
+        if self._parts is not None:
+            result = self._step_in_parts(self._parts, take, action, new_policy_step)
+        elif take.look():
+            result = self._inner_step(take, action)
+            take.settle(new_policy_step)
+        else:
+            return self._unrecorded_step(action)
+        self._is_held = False
+        self._is_done = bool(result[2] or result[3])
+        if self._is_done and take.state is OPEN:
+            self._freeze(take)
         return result
 
     def close(self) -> None:
@@ -138,19 +152,19 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             LuckyRecorderError: The first thing that failed in the session; the environment is closed all the same.
         """
-        self._lane = None
+        take = self.recorder.take
         try:
-            if self._is_done:
+            if take is not None and take.state is FROZEN:
                 self._end_by_itself()
         finally:
             try:
-                if self.observer.is_recording:
-                    self.observer.stop_recording()
+                if self.recorder.is_recording:
+                    self.recorder.close("close() was called")
             finally:
-                if not self._is_closed:
-                    self._is_closed = True
-                    if self._substeps is not None:
-                        self._substeps.remove()
+                if self._stage is not Stage.CLOSED:
+                    self._stage = Stage.CLOSED
+                    if self._parts is not None:
+                        self._parts.remove()
                     self.env.close()
 
     # What the user says.
@@ -165,10 +179,11 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             StateError: If no episode is open.
         """
-        if self.observer.lane is None:
+        take = self.recorder.take
+        if take is None:
             raise StateError("end_episode() needs an open episode, and there is none; call reset() first")
         said = None if success is None else verdict(success)
-        self._end(said, checked_reward(reward))
+        self._end(take, said, checked_reward(reward))
 
     def observe(self) -> dict[str, Any]:
         """Return what the coming step will record of what a policy may see, by feature key; see `Observer.observe`.
@@ -176,9 +191,10 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             StateError: If no episode is open.
         """
-        if self._open_lane() is None:
+        take = self.recorder.take
+        if take is None or take.state is not OPEN:
             raise StateError("observe() needs an open episode that goes on, and there is none; call reset() first")
-        self._moment.obs, self._moment.action = self._observation, None
+        take.moment.obs, take.moment.action = self._observation, None
         return self.observer.observe()
 
     def set_task(self, index: int) -> None:
@@ -187,7 +203,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             SettingsError: If no task of that index is registered.
         """
-        self.observer.set_current_task_index(index)
+        self.recorder.set_task(index)
 
     def mark_event(self, kind: str, **fields: Any) -> None:
         """Note that something happens now, before the next row, such as a person taking over.
@@ -211,7 +227,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     @property
     def session_path(self) -> Path | None:
         """The session's folder, or the dataset's if only bundles are written; None before the first ``reset``."""
-        return self.observer.session_path
+        return self.recorder.path
 
     @property
     def koyu_path(self) -> Path | None:
@@ -221,7 +237,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     @property
     def is_recording(self) -> bool:
         """Whether a session is open."""
-        return self.observer.is_recording
+        return self.recorder.is_recording
 
     def __getstate__(self) -> NoReturn:
         raise StateError(
@@ -231,227 +247,110 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     # One step.
 
-    def _open_lane(self) -> Lane | None:
-        """Return the lane to record into; what was ended or begun through ``env.observer`` meanwhile counts."""
-        lane = self.observer.lane
-        if self._lane is not None and self._lane is not lane:
-            self._lane, self._steps = lane, 0
-        return self._lane
-
-    def _look(self) -> bool:
-        """Look before the step; False, and no more rows until ``reset``, where the episode has reached its longest."""
+    def _inner_step(self, take: Take, action: Any) -> Result:
+        """Step the environment, and keep what only the step knows, for columns and for the verdict."""
         try:
-            is_row = self.observer.look()
-        except BaseException:
-            self._lane = None
+            result = self.env.step(action)
+            moment = take.moment
+            self._observation, moment.reward, moment.terminated, truncated, moment.info = result
+            moment.done = bool(moment.terminated or truncated)
+            if self.settings.gym_columns:
+                moment.success = self._ask(take, self._success.of_step)
+        except BaseException as error:
+            take.fail(error)
             raise
-        if not is_row:
-            self._lane = None
-        return is_row
+        return result
 
-    def _see(self, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
-        """Keep what only the step knows, for columns and for the verdict."""
-        moment = self._moment
-        self._observation, moment.reward, moment.terminated, truncated, moment.info = result
-        moment.done = bool(moment.terminated or truncated)
-        if self.settings.gym_columns:
-            moment.success = self._ask(self._success.of_step)
+    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
+        return parts.run(take, lambda: self._inner_step(take, action), new_policy_step)
 
-    def _ask(self, question: Callable[[Moment], Answer]) -> Answer:
+    def _freeze(self, take: Take) -> None:
+        """Keep the rows as they are until the verdict falls."""
+        take.freeze(lambda: self._ask(take, self._success.peek))
+
+    def _ask(self, take: Take, question: Callable[[Moment], Answer]) -> Answer:
         """Ask about success; a callable sees the state and the observation that the last step has led to."""
         if self._success.is_callable:
-            assert self.observer.source is not None
-            self.observer.source.refresh()
-            self._moment.obs = self._observation
-        return question(self._moment)
+            take.refresh()
+            take.moment.obs = self._observation
+        return question(take.moment)
 
-    def _is_new(self) -> bool:
-        return not self._is_held and self._steps % self.settings.policy_period == 0
-
-    def _settle(self, is_new: bool) -> None:
-        try:
-            self.observer.settle(is_new)
-        except BaseException:
-            self._lane = None
-            raise
-
-    def _inner_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        try:
-            result = self.env.step(action)
-            self._see(result)
-        except BaseException as error:
-            self._lane = None
-            self.observer.fail(error)
-            raise
-        return result
-
-    def _after_step(self, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]) -> None:
-        self._steps += 1
-        self._is_held = False
-        if result[2] or result[3]:
-            self._freeze()
-
-    def _divided_step(self, action: Any, substeps: Substeps) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Step with ticks inside the step; what only the whole step knows belongs to its last tick."""
-        self._moment.clear_step()
-        self._is_new_due = self._is_new()
-        before, substeps.is_recording = substeps.steps, True
-        try:
-            result = self._inner_step(action)
-        finally:
-            substeps.is_recording = False
-        if self._lane is None:
-            if self._resets_itself:
-                self._is_done = bool(result[2] or result[3])
-            return result
-        if substeps.steps != before + 1:
-            error = CaptureError(
-                f"the environment stepped its physics {substeps.steps - before} times in a step, not once, so ticks "
-                "inside of it cannot be told; keep data_hz and every frame_rate at or below the control rate"
-            )
-            self._lane = None
-            self.observer.fail(error)
-            raise error
-        self._settle_part()
-        self._after_step(result)
-        return result
-
-    def _before_part(self, part: int) -> None:
-        """Look before a part of a step; the part before it is over."""
-        if part and self._lane is not None:
-            self._settle_part()
-        if self._lane is not None:
-            self._look()
-
-    def _settle_part(self) -> None:
-        """Settle a tick inside a step; only the first row of an action says that a policy has run."""
-        assert self._lane is not None
-        rows = self._lane.rows
-        self._settle(self._is_new_due)
-        if self._lane is not None and self._lane.rows > rows:
-            self._is_new_due = False
-
-    def _unrecorded_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def _unrecorded_step(self, action: Any) -> Result:
         """Step without a row; where a wrapper inside resets by itself, a step may begin the next episode."""
-        if self._is_done and self._resets_itself:
+        begins = self._is_done and self._resets_itself
+        if begins:
             self._end_by_itself()
-            result = self.env.step(action)
-            self._observation = result[0]
-            self._begin(None)
-            return result
         result = self.env.step(action)
-        if self._resets_itself:
-            self._is_done = bool(result[2] or result[3])
+        self._observation = result[0]
+        self._is_done = bool(result[2] or result[3])
+        if begins:
+            self._begin(None)
         return result
-
-    def _freeze(self) -> None:
-        """Keep the rows as they are until the verdict; what the last step says of success is read now."""
-        self._lane = None
-        self._is_done = True
-        try:
-            self._verdict = self._ask(self._success.peek)
-        except BaseException as error:
-            self.observer.fail(error)
-            raise
 
     # One episode.
+
+    def _goes_on(self) -> bool:
+        """Tell whether a reset can stay within the present episode."""
+        take = self.recorder.take
+        return self._stage is Stage.SKIPPED or (take is not None and take.state is OPEN)
 
     def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""
         number, self._resets = self._resets, self._resets + 1
-        self._steps, self._is_done, self._is_held, self._verdict = 0, False, False, None
-        has_ended = self._is_closed or (self.observer.source is not None and not self.observer.is_recording)
-        self._is_measuring = False
-        self._is_skipped = not self._trigger(number)
-        if has_ended or self._is_skipped:
+        self._is_held = False
+        if self._stage is not Stage.CLOSED:
+            self._stage = Stage.RECORDED if self._trigger(number) else Stage.SKIPPED
+        if self._stage is not Stage.RECORDED or self.recorder.has_ended:
             return
-        self._seed = seed
-        if self.observer.is_recording:
+        if self.recorder.is_recording:
             self._rebind()
-            self.observer.begin_episode(seed)
+            self.recorder.begin(seed)
         else:
-            found, rate = resolve.find_simulation(self.env), self._stated_rate()
-            self._is_measuring = self._can_measure(found is not None, rate)
-            if self._is_measuring:
-                return
-            self.observer.start_on(self._open_source(found, rate, most_parts(self.env)), seed)
-        self.observer.mark_reset()
-        self._attach()
+            self.recorder.start(self._open_source(), seed)
+        self.recorder.mark_reset()
+        self._prepare(self.recorder.open_take())
 
-    def _attach(self) -> None:
-        source = self.observer.source
-        assert source is not None
-        self._lane = self.observer.lane
-        self._moment = source.moment
-        self._moment.clear()
-        self._ticks_per_step = source.clocks.ticks_per_step
-        if self._ticks_per_step > 1 and self._substeps is None:
-            self._substeps = Substeps(self.env, self._ticks_per_step, self._before_part)
+    def _prepare(self, take: Take) -> None:
+        take.moment.clear()
+        if take.ticks_per_step > 1 and self._parts is None:
+            self._parts = PartedSteps(self.env, take.ticks_per_step)
 
-    def _stated_rate(self) -> Fraction | None:
-        """Return the control rate that the environment states."""
-        rate = resolve.control_rate(self.env)
-        return resolve.frame_rate(self.env) if rate is None and resolve.find_simulation(self.env) is None else rate
+    def _open_source(self) -> Source:
+        """Look at the environment for the first time.
 
-    def _can_measure(self, has_simulation: bool, rate: Fraction | None) -> bool:
-        """Tell whether the first step may show how long a step is.
-
-        Its row is taken once it is over, from copies of what was before. Of what ``render()`` drew, or a callable would
-        have read from the environment, there is no copy.
+        Where it has a simulation and does not say how long its steps last, the first step will show it.
         """
-        if not has_simulation or rate is not None or self.settings.data_hz is not None:
-            return False
-        through_render = any(c.source == "render" for c in self.settings.recorded_cameras)
-        asks = any(column.is_called for column in self.settings.columns)
-        return not (through_render or asks)
-
-    def _open_source(self, found: resolve.Found | None, rate: Fraction | None, parts: int = 1) -> Source:
+        found = find.find_simulation(self.env)
         model, data = found or (None, None)
         render = self.env.render if self.env.render_mode == "rgb_array" else None
-        return open_source(self.settings, model, data, self.env, render, rate, parts)
+        rate, parts = self._stated_rate(found is not None), find.most_parts(self.env)
+        return open_source(self.settings, model, data, self.env, render, rate, parts, learns_rate=found is not None)
 
-    def _measuring_step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Open the session with the first step, which shows how long a step is; its row looks at a copy of what was."""
-        found = resolve.find_simulation(self.env)
-        assert found is not None
-        before = resolve.Found(copy.copy(found.model), copy.copy(found.data))
-        held, given = copy.deepcopy((self._observation, action))
-        result = self.env.step(action)
-        self._is_measuring = False
-        rate = clock.rate_of_step(found.data.time - before.data.time)
-        self.observer.start_on(self._open_source(before, rate), self._seed)
-        self.observer.mark_reset()
-        self._attach()
-        self._moment.obs, self._moment.action = held, given
-        if self._look():
-            before.data.ctrl[:] = found.data.ctrl
-            self._see(result)
-            self._settle(self._is_new())
-            self._rebind()
-            self._after_step(result)
-        return result
+    def _stated_rate(self, has_simulation: bool) -> Fraction | None:
+        """Return the control rate that the environment states."""
+        rate = find.control_rate(self.env)
+        return find.frame_rate(self.env) if rate is None and not has_simulation else rate
 
     def _rebind(self) -> None:
         """Find the simulation again: some environments make a new one at every reset."""
-        found = resolve.find_simulation(self.env)
-        if found is not None:
-            self.observer.rebind(*found)
+        found = find.find_simulation(self.env)
+        if found is not None and self.recorder.recording is not None:
+            self.recorder.recording.rebind(*found)
 
     def _end_by_itself(self) -> None:
         """End the open episode, if there is one, with the verdict of its last step."""
-        if self.observer.lane is not None:
-            self._end(None, None)
+        if self.recorder.take is not None:
+            self._end(self.recorder.take, None, None)
 
-    def _end(self, said: bool | None, reward: float | None) -> None:
+    def _end(self, take: Take, said: bool | None, reward: float | None) -> None:
         """End the open episode with the verdict that was said, or else with its last step's."""
-        self._lane, self._is_done = None, False
-        has_rows = self.observer.lane is not None and self.observer.lane.ticks > 0
         try:
-            if said is None and has_rows:
-                said = self._verdict if self._verdict is not None else self._ask(self._success.verdict)
+            if said is None and take.has_rows:
+                said = take.verdict if take.verdict is not None else self._ask(take, self._success.verdict)
         finally:
+            # Also where asking raises: the episode is over either way.
             reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
-            self.observer.end_with(Outcome(bool(said), reason, reward))
+            self.recorder.end(Outcome(bool(said), reason, reward))
 
 
 def _trigger(settings: RecorderSettings) -> Callable[[int], bool]:

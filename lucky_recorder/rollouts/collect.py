@@ -95,13 +95,13 @@ def _attempt(env: RecordSession, policy: Policy, seed: int) -> Iterator[None]:
     if callable(begin):
         begin()
     observation, _ = env.reset(seed=seed)
-    is_recorded = env.observer.lane is not None
+    is_recorded = env.recorder.take is not None
     is_done = False
-    while not is_done and (env.observer.lane is not None or not is_recorded):
+    while not is_done and (env.recorder.take is not None or not is_recorded):
         observation, _, terminated, truncated, _ = env.step(policy(observation))
         is_done = bool(terminated or truncated)
         yield
-    if env.observer.lane is not None:
+    if env.recorder.take is not None:
         env.end_episode()
 
 
@@ -112,7 +112,7 @@ class _Tally:
         self._env = env
         if self._has_ended:
             raise StateError(f"the session {env.session_path} has ended; make another RecordSession to collect more")
-        if env.observer.lane is not None:
+        if env.recorder.take is not None:
             env.end_episode()
         if env.is_recording:
             env.observer.flush()
@@ -129,8 +129,11 @@ class _Tally:
 
     @property
     def _counts(self) -> tuple[int, int, int]:
-        counts = self._env.observer.counts
-        return (counts.kept, counts.discarded, counts.bytes) if counts else (0, 0, 0)
+        recording = self._env.recorder.recording
+        if recording is None:
+            return 0, 0, 0
+        counts = recording.counts
+        return counts.kept, counts.discarded, counts.bytes
 
     def summary(self) -> Summary:
         kept, discarded, size = (now - then for now, then in zip(self._counts, self._before, strict=True))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.keys import IMAGES
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import SettingsError, StateError, shown
+from lucky_recorder.koyu.layout import slug
 from lucky_recorder.rollouts.results import Evaluation, Rollout
 from lucky_recorder.settings import validators as v
 
@@ -68,8 +70,8 @@ def evaluate(
         LuckyRecorderError: What fails while recording.
     """
     _refuse_settings(env)
-    chosen = v.one_of(*ACTIONS)("action", action)
-    most = v.optional(v.whole(1))("execute", execute)
+    chosen = v.one_of(action, ACTIONS, field="action")
+    most = v.optional_count(execute, field="execute")
     rollouts = []
     for seed in _seeds(env, episodes, seeds):
         rollouts.append(_rollout(env, policy, seed, chosen, most))
@@ -95,12 +97,12 @@ def _refuse_settings(env: RecordSession) -> None:
 
 
 def _seeds(env: RecordSession, episodes: int | None, seeds: Iterable[int] | None) -> list[int]:
-    count = v.optional(v.whole(1))("episodes", episodes)
+    count = v.optional_count(episodes, field="episodes")
     if seeds is None:
         if count is None:
             raise SettingsError("episodes and seeds: give one of them, or both")
         return list(range(env.settings.seed, env.settings.seed + count))
-    given = list(v.several(v.whole(0, 2**63 - 1), unique=False)("seeds", seeds))
+    given = list(v.several(seeds, v.seed, field="seeds", unique=False))
     if not given or count not in (None, len(given)):
         raise SettingsError.of("seeds", given, f"give one for each of the {count or 'episodes'}")
     return given
@@ -121,7 +123,7 @@ def _rollout(env: RecordSession, policy: Policy, seed: int, action: str, execute
     if callable(begin):
         begin()
     env.reset(seed=seed)
-    if env.observer.lane is None:
+    if env.recorder.take is None:
         why = "has ended" if not env.is_recording else "does not record this episode (episode_trigger)"
         raise StateError(f"the session {env.session_path} {why}; make another RecordSession to evaluate in")
     total, length, decisions = 0.0, 0, 0
@@ -132,9 +134,9 @@ def _rollout(env: RecordSession, policy: Policy, seed: int, action: str, execute
         total, length, decisions = total + float(reward), length + 1, decisions + is_new
         if terminated or truncated:
             break
-    if env.observer.lane is not None:
+    if env.recorder.take is not None:
         env.end_episode()
-    outcome = env.observer.last_outcome
+    outcome = env.recorder.last_outcome
     assert outcome is not None
     seconds = time.perf_counter() - began
     return Rollout(seed, _said(outcome), outcome.reason, length, total, _reward(outcome), decisions, seconds)
@@ -154,7 +156,7 @@ def _reward(outcome: Outcome) -> float | None:
 def _actions(env: RecordSession, policy: Policy, action: str, execute: int | None) -> Iterator[tuple[Any, bool]]:
     """Ask the policy while the episode is open; yields each action, and whether the policy was asked for it."""
     turn = _to_env(env, action)
-    while env.observer.lane is not None and _has_time(env):
+    while _has_time(env):
         chunk = turn(policy(seen_by_policy(env)))
         for number, one in enumerate(chunk[:execute]):
             if number and not _has_time(env):
@@ -164,14 +166,12 @@ def _actions(env: RecordSession, policy: Policy, action: str, execute: int | Non
 
 def _has_time(env: RecordSession) -> bool:
     """Tell whether the coming step will be recorded; at the time limit the episode is ended, and it is not."""
-    return env.observer.lane is not None and not env.observer.end_if_due()
+    take = env.recorder.take
+    return take is not None and not take.end_if_due()
 
 
 def seen_by_policy(env: RecordSession) -> Observation:
     """Return what the coming step will record of what a policy may see, as `evaluate` gives it to a policy."""
-    from lucky_recorder.episode.keys import IMAGES
-    from lucky_recorder.koyu.layout import slug
-
     seen = {key: x if key.startswith(IMAGES) else _as_float32(x) for key, x in env.observe().items()}
     description = env.observer.current_task
     return {**seen, "task": slug(description), "task_description": description}
@@ -229,13 +229,13 @@ def _commands(env: RecordSession) -> Callable[[NDArray[Any]], NDArray[Any]]:
     Raises:
         SettingsError: If that is not known to be the actuators' commands.
     """
-    lane, space = env.observer.lane, env.action_space
-    commands = lane.buffer.commands if lane is not None else None
+    recording, space = env.recorder.recording, env.action_space
+    take = env.recorder.take
+    commands = take.commands if take is not None else None
     if commands is None:
         raise SettingsError.of("action", "actuators", "there is no action column here; use action='gym'")
-    source = env.observer.source
-    assert source is not None
-    if len(source.robots) > 1:
+    assert recording is not None
+    if len(recording.source.robots) > 1:
         raise SettingsError.of("action", "actuators", "several robots have an action each; use action='gym'")
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     if low is None or high is None or not commands.fits(low, high):

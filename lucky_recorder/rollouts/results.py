@@ -10,10 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lucky_recorder.lazy import lazy
 from lucky_recorder.storage.write import write_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich import box
+    from rich import table as drawing
+else:
+    # A result is drawn by those who ask for a table.
+    box, drawing = lazy("rich.box"), lazy("rich.table")
 
 _Z_95 = 1.959963984540054
 
@@ -126,12 +131,10 @@ class Evaluation:
         """
         write_json(Path(path), self.to_dict())
 
-    def table(self) -> Table:
+    def table(self) -> drawing.Table:
         """Return a table of the rollouts, and of what they come to, for a ``rich`` console."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-
-        table = Table(box=SIMPLE_HEAD, title=self._title(), title_justify="left", show_footer=bool(self.rollouts))
+        table = drawing.Table(box=box.SIMPLE_HEAD, title=self._title(), title_justify="left")
+        table.show_footer = bool(self.rollouts)
         footers = ("", f"{len(self.rollouts)} episodes", self._rate(), "", _short(self.mean_length))
         columns = ("#", "seed", "success", "ended by", "steps")
         for title, footer in zip(columns, footers, strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lucky_recorder.episode import clock
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session.lidar import to_points
-from lucky_recorder.settings.bindings import ray_directions
+from lucky_recorder.settings.lidar import ray_directions
 
 if TYPE_CHECKING:
     from lucky_recorder.video.decode import FrameReader

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-# ruff: noqa: RUF009 - what `checked` returns declares a field, it is no default shared by all objects.
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import SupportsIndex
+
+import attrs
 
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
-from lucky_recorder.settings.validators import checked
+from lucky_recorder.settings.declare import only_known_fields, told
 
 COLLECTION_MODES = ("teleop", "eval", "intervention", "synthetic")
 ACTIONS = ("actuators", "gym")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _LATEST_NS = 2**62
 _MICROSECOND_NS = 1000
+_PLACE = "koyu."
 
 
-def dataset_name(field: str, value: Any) -> str:
+def dataset_name(value: str, *, field: str = "name") -> str:
     """Accept the name of a dataset or an overlay: it is a folder's name too."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise SettingsError.of(
@@ -28,17 +29,29 @@ def dataset_name(field: str, value: Any) -> str:
     return value
 
 
-def _origin(field: str, value: Any) -> int:
-    moment: int = v.whole(0, _LATEST_NS)(field, value)
+def _collection_mode(value: str, *, field: str = "collection_mode") -> str:
+    return v.one_of(value, COLLECTION_MODES, field=field)
+
+
+def _action(value: str, *, field: str = "action") -> str:
+    return v.one_of(value, ACTIONS, field=field)
+
+
+def _id_seed(value: SupportsIndex | None, *, field: str = "id_seed") -> int | None:
+    return None if value is None else v.seed(value, field=field)
+
+
+def _origin(value: SupportsIndex | None, *, field: str = "time_origin_ns") -> int | None:
+    if value is None:
+        return None
+    moment = v.whole(value, 0, _LATEST_NS, field=field)
     if moment % _MICROSECOND_NS:
         raise SettingsError.of(field, value, "give whole microseconds: recorded_at holds no more")
     return moment
 
 
-_TEXT = v.optional(v.text)
-
-
-@dataclass(frozen=True)
+@only_known_fields(_PLACE)
+@attrs.frozen(field_transformer=told(_PLACE))
 class KoyuSettings:
     """Where koyu bundles go and what their sidecars say of where they come from.
 
@@ -59,21 +72,18 @@ class KoyuSettings:
             one begins where the one before has ended. None: the wall clock.
     """
 
-    name: str = checked(dataset_name)
-    path: Path | None = checked(v.optional(v.folder), default=None)
-    collection_mode: str = checked(v.one_of(*COLLECTION_MODES), default="synthetic")
-    source_run_id: str | None = checked(_TEXT, default=None)
-    source_checkpoint: str | None = checked(_TEXT, default=None)
-    policy_name: str | None = checked(_TEXT, default=None)
-    requested_manifest: str | None = checked(_TEXT, default=None)
-    manifest_id: str | None = checked(_TEXT, default=None)
-    source_project_id: str | None = checked(_TEXT, default=None)
-    action: str = checked(v.one_of(*ACTIONS), default="actuators")
-    id_seed: int | None = checked(v.optional(v.whole(0, 2**63 - 1)), default=None)
-    time_origin_ns: int | None = checked(v.optional(_origin), default=None)
-
-    def __post_init__(self) -> None:
-        v.validate(self, "koyu.")
+    name: str = attrs.field(converter=dataset_name)
+    path: Path | None = attrs.field(default=None, converter=v.optional_folder)
+    collection_mode: str = attrs.field(default="synthetic", converter=_collection_mode)
+    source_run_id: str | None = attrs.field(default=None, converter=v.optional_text)
+    source_checkpoint: str | None = attrs.field(default=None, converter=v.optional_text)
+    policy_name: str | None = attrs.field(default=None, converter=v.optional_text)
+    requested_manifest: str | None = attrs.field(default=None, converter=v.optional_text)
+    manifest_id: str | None = attrs.field(default=None, converter=v.optional_text)
+    source_project_id: str | None = attrs.field(default=None, converter=v.optional_text)
+    action: str = attrs.field(default="actuators", converter=_action)
+    id_seed: int | None = attrs.field(default=None, converter=_id_seed)
+    time_origin_ns: int | None = attrs.field(default=None, converter=_origin)
 
     def folder(self, output_dir: Path) -> Path:
         """Return the dataset's folder, for a recording into ``output_dir``."""

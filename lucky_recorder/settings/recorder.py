@@ -5,138 +5,50 @@ Each of these can be given as keyword arguments, as a plain mapping, or as a tab
 
 from __future__ import annotations
 
-# ruff: noqa: RUF009 - what `checked` returns declares a field, it is no default shared by all objects.
-import dataclasses
-import math
-import numbers
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex, Unpack
 
-import numpy as np
+import attrs
 
+from lucky_recorder.episode import keys
 from lucky_recorder.episode.schema import StreamKind
-from lucky_recorder.errors import SettingsError, shown
+from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
-from lucky_recorder.settings.bindings import Camera as Camera
-from lucky_recorder.settings.bindings import FreeCamera as FreeCamera
-from lucky_recorder.settings.bindings import Lidar as Lidar
-from lucky_recorder.settings.koyu import KoyuSettings as KoyuSettings
+from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.column import Column
+from lucky_recorder.settings.declare import build, instance, only_known_fields, told
+from lucky_recorder.settings.fields import RecorderFields
+from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.toml import plain, toml
-from lucky_recorder.settings.validators import checked
 
 FORMATS = ("session", "koyu")
 PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
+_QUALITIES = ("model", "fast", "fastest")
 _DRONE = (
     "the Drone recorder mode does not produce a usable dataset; "
     "use robot_arm, full_scene, or custom with columns of your own"
 )
 _SUCCESS = "give 'auto', 'terminated', 'info:KEY', a callable, or 'module:function'"
-_DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
-_SOURCE_KINDS = ("sensor", "qpos", "qvel", "xpos", "xquat", "site_xpos", "ctrl", "gym", "info")
-_LONGEST_ROW = 1_000_000
 _LONGEST_WAIT_S = 1_000_000
-_STANDARD_COLUMNS = (
-    "index",
-    "robot_id",
-    "sim_id",
-    "entity_id",
-    "timestamp",
-    "episode_index",
-    "frame_index",
-    "task_index",
-    "frame_flags",
-    "task",
-)
-_MODE_COLUMNS = ("action", "observation.state")
-GYM_COLUMNS = ("gym.action", "next.reward", "next.done", "next.success")
+_MOST_FILES = 1000
 
 
-def _column_source(field: str, value: Any) -> Any:
-    if callable(value) or v.is_callable_name(value) or v.is_keyed(value, *_SOURCE_KINDS):
-        return value
-    kinds = ", ".join(f"{kind}:NAME" for kind in _SOURCE_KINDS)
-    raise SettingsError.of(field, value, f"give a callable, 'module:function', or one of {kinds}")
-
-
-def _column_dtype(field: str, value: Any) -> str:
-    try:
-        name = np.dtype(value).name if isinstance(value, str | type | np.dtype) else ""
-    except Exception:  # numpy parses texts in ways of its own, and raises SyntaxError too
-        name = ""
-    if name not in _DTYPES:
-        raise SettingsError.of(field, value, f"give one of {', '.join(_DTYPES)}")
-    return name
-
-
-def _column_shape(field: str, value: Any) -> tuple[int, ...]:
-    lengths = [value] if isinstance(value, numbers.Integral) else value
-    shape: tuple[int, ...] = v.several(v.whole(1, _LONGEST_ROW), unique=False)(field, lengths)
-    return shape
-
-
-def _column_name(field: str, value: Any) -> str:
-    name = v.text(field, value)
-    if name in _STANDARD_COLUMNS or name.startswith(("observation.images.", "observation.masks.", "videos/")):
-        raise SettingsError.of(field, value, "this name belongs to the recorder; choose another")
-    if "/" in name or not name.isprintable():
-        raise SettingsError.of(field, value, "a column name holds no '/' and no control characters")
-    return name
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of your own.
-
-    Attributes:
-        name: Column name.
-        source: A callable of the simulation, its ``"module:function"`` name, or one of ``sensor:NAME``, ``qpos:JOINT``,
-            ``qvel:JOINT``, ``xpos:BODY``, ``xquat:BODY``, ``site_xpos:SITE``, ``ctrl:ACTUATOR``, ``gym:action``,
-            ``gym:obs``, ``gym:obs.KEY``, ``gym:reward``, ``info:KEY``.
-        dtype: Numeric or bool numpy dtype name.
-        shape: ``()`` or ``(1,)`` for a scalar column, longer ones for fixed-length lists.
-        names: A name per value.
-        unit: The unit of the values.
-        allow_nan: Whether NaN may be recorded.
-    """
-
-    name: str = checked(_column_name)
-    source: str | Callable[..., Any] = checked(_column_source)
-    dtype: str = checked(_column_dtype, default="float64")
-    shape: tuple[int, ...] = checked(_column_shape, default=())
-    names: tuple[str, ...] | None = checked(v.optional(v.several(v.text)), default=None)
-    unit: str | None = checked(v.optional(v.text), default=None)
-    allow_nan: bool = checked(v.boolean, default=False)
-
-    def __post_init__(self) -> None:
-        v.validate(self, f"column {shown(self.name)}: ")
-        size = math.prod(self.shape)
-        if size > _LONGEST_ROW:
-            raise SettingsError.of(f"column {self.name!r}: shape", self.shape, f"at most {_LONGEST_ROW} values a row")
-        if self.names is not None and len(self.names) != size:
-            raise SettingsError.of(f"column {self.name!r}: names", self.names, f"give {size} names, one per value")
-
-    @property
-    def is_scalar(self) -> bool:
-        """Whether it is a plain column, not a list."""
-        return self.shape in ((), (1,))
-
-    @property
-    def is_called(self) -> bool:
-        """Whether its source is a function, given or named, and not a place to read."""
-        return callable(self.source) or not v.is_keyed(self.source, *_SOURCE_KINDS)
-
-
-def _mode(field: str, value: Any) -> str:
+def _mode(value: str, *, field: str = "mode") -> str:
     if isinstance(value, str) and value == "drone":
         raise SettingsError.of(field, value, _DRONE)
-    return str(v.one_of("robot_arm", "full_scene", "custom")(field, value))
+    return v.one_of(value, tuple(keys.MODES), field=field)
 
 
-def _success(field: str, value: Any) -> Any:
+def _files(value: SupportsIndex, *, field: str = "files_per_chunk") -> int:
+    return v.whole(value, 1, _MOST_FILES, field=field)
+
+
+def _success(value: str | Callable[..., Any], *, field: str = "success") -> str | Callable[..., Any]:
     if callable(value) or v.is_callable_name(value):
         return value
     if isinstance(value, str) and (value in ("auto", "terminated") or v.is_keyed(value, "info")):
@@ -144,25 +56,67 @@ def _success(field: str, value: Any) -> Any:
     raise SettingsError.of(field, value, _SUCCESS)
 
 
-def _trigger(field: str, value: Any) -> Any:
-    if callable(value) or v.is_callable_name(value):
+def _trigger(
+    value: str | Callable[[int], bool] | None, *, field: str = "episode_trigger"
+) -> str | Callable[[int], bool] | None:
+    if value is None or callable(value) or v.is_callable_name(value):
         return value
     raise SettingsError.of(field, value, "give a callable of the episode number, or 'module:function'")
 
 
-def _wait(field: str, value: Any) -> float:
-    seconds = v.positive(field, value)
+def _video_format(value: str, *, field: str = "video_format") -> str:
+    return v.one_of(value, keys.VIDEO_FORMATS, field=field)
+
+
+def _preset(value: str, *, field: str = "video_preset") -> str:
+    return v.one_of(value, PRESETS, field=field)
+
+
+def _quality(value: str, *, field: str = "render_quality") -> str:
+    return v.one_of(value, _QUALITIES, field=field)
+
+
+def _wait(value: v.Number, *, field: str = "worker_timeout_s") -> float:
+    seconds = v.positive(value, field=field)
     if seconds > _LONGEST_WAIT_S:
         raise SettingsError.of(field, value, f"give at most {_LONGEST_WAIT_S} seconds")
     return seconds
 
 
-_FILES = v.whole(1, 1000)
+def _columns(value: Iterable[Column | Mapping[str, Any]], *, field: str = "columns") -> tuple[Column, ...]:
+    return v.several(value, partial(instance, kind=Column), field=field, unique=False)
 
 
-@dataclass(frozen=True)
+def _cameras(value: Iterable[Camera | Mapping[str, Any]], *, field: str = "cameras") -> tuple[Camera, ...]:
+    cameras = v.several(value, partial(instance, kind=Camera), field=field, unique=False)
+    v.distinct((camera.name for camera in cameras), field=field)
+    return cameras
+
+
+def _lidars(value: Iterable[Lidar | Mapping[str, Any]], *, field: str = "lidars") -> tuple[Lidar, ...]:
+    lidars = v.several(value, partial(instance, kind=Lidar), field=field, unique=False)
+    v.distinct((lidar.name for lidar in lidars), field=field)
+    return lidars
+
+
+def _koyu(value: KoyuSettings | Mapping[str, Any] | None, *, field: str = "koyu") -> KoyuSettings | None:
+    return None if value is None else instance(value, KoyuSettings, field=field)
+
+
+def _format(value: str, *, field: str = "formats") -> str:
+    return v.one_of(value, FORMATS, field=field)
+
+
+def _formats(value: Iterable[str] | None, *, field: str = "formats") -> tuple[str, ...] | None:
+    return None if value is None else v.several(value, _format, field=field)
+
+
+@only_known_fields()
+@attrs.frozen(field_transformer=told())
 class RecorderSettings:
     """Everything that decides what is recorded and where.
+
+    It has many fields because it is flat: what stands in a file, in a mapping and in keywords is then the same.
 
     Attributes:
         output_dir: Parent of ``DataSessions/``.
@@ -195,45 +149,42 @@ class RecorderSettings:
         lidars: The lidar sensors.
         tasks: Task descriptions, in index order.
         koyu: What koyu bundles say of themselves, and where they go.
-        formats: The formats written: ``session``, ``koyu`` or both; None: the session, and bundles if ``koyu`` is
-            given.
+        formats: The formats written: ``session``, ``koyu``, both, or none of them where ``sinks`` take the episodes;
+            None: the session, and bundles if ``koyu`` is given.
     """
 
-    output_dir: Path = checked(v.folder, default=Path())
-    mode: str = checked(_mode, default="robot_arm")
-    robots: tuple[str, ...] | None = checked(v.optional(v.several(v.text)), default=None)
-    columns: tuple[Column, ...] = checked(v.several(v.instance(Column), unique=False), default=())
-    gym_columns: bool = checked(v.boolean, default=False)
-    data_hz: Fraction | None = checked(v.optional(v.hertz), default=None)
-    files_per_chunk: int = checked(_FILES, default=40)
-    episodes_per_file: int = checked(_FILES, default=1)
-    max_episode_length_s: float | None = checked(v.optional(v.positive), default=None)
-    discard_and_retry_failed: bool = checked(v.boolean, default=False)
-    total_episodes: int | None = checked(v.optional(v.whole(1)), default=None)
-    success: str | Callable[..., Any] = checked(_success, default="auto")
-    episode_trigger: str | Callable[[int], bool] | None = checked(v.optional(_trigger), default=None)
-    record_data: bool = checked(v.boolean, default=True)
-    record_cameras: bool = checked(v.boolean, default=True)
-    record_color_video: bool = checked(v.boolean, default=True)
-    record_masks: bool = checked(v.boolean, default=False)
-    policy_period: int = checked(v.whole(1), default=1)
-    video_format: str = checked(v.one_of("h264", "hevc", "av1"), default="h264")
-    hardware_encoder: bool = checked(v.boolean, default=False)
-    video_preset: str = checked(v.one_of(*PRESETS), default="ultrafast")
-    render_quality: str = checked(v.one_of("model", "fast", "fastest"), default="model")
-    metadata_every: int = checked(v.whole(1), default=25)
-    seed: int = checked(v.whole(0, 2**63 - 1), default=0)
-    worker_timeout_s: float = checked(_wait, default=60.0)
-    cameras: tuple[Camera, ...] = checked(v.several(v.instance(Camera), unique=False), default=())
-    lidars: tuple[Lidar, ...] = checked(v.several(v.instance(Lidar), unique=False), default=())
-    tasks: tuple[str, ...] = checked(v.several(v.text), default=())
-    koyu: KoyuSettings | None = checked(v.optional(v.instance(KoyuSettings)), default=None)
-    formats: tuple[str, ...] | None = checked(v.optional(v.several(v.one_of(*FORMATS))), default=None)
+    output_dir: Path = attrs.field(default=Path(), converter=v.folder)
+    mode: str = attrs.field(default="robot_arm", converter=_mode)
+    robots: tuple[str, ...] | None = attrs.field(default=None, converter=v.optional_texts)
+    columns: tuple[Column, ...] = attrs.field(default=(), converter=_columns)
+    gym_columns: bool = attrs.field(default=False, converter=v.boolean)
+    data_hz: Fraction | None = attrs.field(default=None, converter=v.optional_hertz)
+    files_per_chunk: int = attrs.field(default=40, converter=_files)
+    episodes_per_file: int = attrs.field(default=1, converter=_files)
+    max_episode_length_s: float | None = attrs.field(default=None, converter=v.optional_positive)
+    discard_and_retry_failed: bool = attrs.field(default=False, converter=v.boolean)
+    total_episodes: int | None = attrs.field(default=None, converter=v.optional_count)
+    success: str | Callable[..., Any] = attrs.field(default="auto", converter=_success)
+    episode_trigger: str | Callable[[int], bool] | None = attrs.field(default=None, converter=_trigger)
+    record_data: bool = attrs.field(default=True, converter=v.boolean)
+    record_cameras: bool = attrs.field(default=True, converter=v.boolean)
+    record_color_video: bool = attrs.field(default=True, converter=v.boolean)
+    record_masks: bool = attrs.field(default=False, converter=v.boolean)
+    policy_period: int = attrs.field(default=1, converter=v.count)
+    video_format: str = attrs.field(default="h264", converter=_video_format)
+    hardware_encoder: bool = attrs.field(default=False, converter=v.boolean)
+    video_preset: str = attrs.field(default="ultrafast", converter=_preset)
+    render_quality: str = attrs.field(default="model", converter=_quality)
+    metadata_every: int = attrs.field(default=25, converter=v.count)
+    seed: int = attrs.field(default=0, converter=v.seed)
+    worker_timeout_s: float = attrs.field(default=60.0, converter=_wait)
+    cameras: tuple[Camera, ...] = attrs.field(default=(), converter=_cameras)
+    lidars: tuple[Lidar, ...] = attrs.field(default=(), converter=_lidars)
+    tasks: tuple[str, ...] = attrs.field(default=(), converter=v.texts)
+    koyu: KoyuSettings | None = attrs.field(default=None, converter=_koyu)
+    formats: tuple[str, ...] | None = attrs.field(default=None, converter=_formats)
 
-    def __post_init__(self) -> None:
-        v.validate(self)
-        v.distinct("cameras", tuple(c.name for c in self.cameras))
-        v.distinct("lidars", tuple(one.name for one in self.lidars))
+    def __attrs_post_init__(self) -> None:
         _check_column_names(self)
         _check_something_is_recorded(self)
         _check_chunk_numbers(self)
@@ -247,7 +198,9 @@ class RecorderSettings:
     @property
     def written_formats(self) -> tuple[str, ...]:
         """The formats that are written: ``formats``, or what follows from ``koyu``."""
-        return self.formats or (("session",) if self.koyu is None else FORMATS)
+        if self.formats is not None:
+            return self.formats
+        return ("session",) if self.koyu is None else FORMATS
 
     @property
     def recorded_cameras(self) -> tuple[Camera, ...]:
@@ -269,7 +222,7 @@ class RecorderSettings:
 
     @classmethod
     def of(
-        cls, settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None, **fields: Any
+        cls, settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None, **fields: Unpack[RecorderFields]
     ) -> RecorderSettings:
         """Build settings from an object, a mapping or a TOML file, with ``fields`` on top.
 
@@ -279,11 +232,10 @@ class RecorderSettings:
         if isinstance(settings, str | Path):
             settings = cls.from_toml(settings)
         if isinstance(settings, RecorderSettings):
-            settings = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+            settings = attrs.asdict(settings, recurse=False)
         if settings is not None and not isinstance(settings, Mapping):
             raise SettingsError.of("settings", settings, "give RecorderSettings, a mapping of fields, or a TOML file")
-        settled: RecorderSettings = v.build(cls, {**(settings or {}), **fields}, "")
-        return settled
+        return build(cls, {**(settings or {}), **fields}, "")
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> RecorderSettings:
@@ -305,20 +257,18 @@ class RecorderSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain JSON values; callables by their ``"module:function"`` name."""
-        fields: dict[str, Any] = plain(self)
-        return fields
+        return plain(self)
 
     def to_toml(self) -> str:
         """Return the settings as TOML; fields that are None are left out."""
-        return toml(self.to_dict())
+        return toml(self)
 
 
 def _check_column_names(settings: RecorderSettings) -> None:
     names = tuple(c.name for c in settings.columns)
-    ours = () if settings.mode == "custom" else _MODE_COLUMNS
-    if settings.gym_columns:
-        ours = (*ours, *GYM_COLUMNS)
-    v.distinct("columns", (*ours, *names))
+    of_the_mode = () if settings.mode == "custom" else keys.VECTORS
+    of_the_gym = keys.GYM_COLUMNS if settings.gym_columns else ()
+    v.distinct((*of_the_mode, *of_the_gym, *names), field="columns")
     if settings.mode == "custom" and settings.record_data and not names and not settings.gym_columns:
         raise SettingsError.of("columns", (), "custom mode needs columns of your own, or gym_columns=True")
 
@@ -339,8 +289,6 @@ def _check_chunk_numbers(settings: RecorderSettings) -> None:
 def _check_formats(settings: RecorderSettings) -> None:
     """Refuse what no bundle can be made of, as far as settings alone tell."""
     formats, koyu = settings.written_formats, settings.koyu
-    if settings.formats == ():
-        raise SettingsError.of("formats", (), f"name at least one of {', '.join(FORMATS)}, or leave it out")
     if "koyu" not in formats:
         return
     if koyu is None:

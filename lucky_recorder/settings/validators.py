@@ -1,13 +1,12 @@
-"""Small named validators, composed where a setting is declared.
+"""Small named converters, composed where a setting is declared.
 
-A validator takes the field's name and the value and returns the value in its settled form, or raises
-`SettingsError` naming field, value and remedy.
+A converter takes a value as people give it and returns it in its settled form, or raises `SettingsError` naming the
+field, the value and the remedy. The type of its first parameter is what the constructor of a settings class accepts,
+for type checkers and editors; ``field`` is the name that the message gives the value.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import importlib
 import math
 import numbers
@@ -16,80 +15,63 @@ import os
 import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.errors import SettingsError
 
-Validator = Callable[[str, Any], Any]
+Flag: TypeAlias = bool | np.bool_
+Number: TypeAlias = float | Fraction | np.floating[Any] | np.integer[Any]
+Rate: TypeAlias = str | Number
+
+T = TypeVar("T")
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-def checked(validator: Validator, **options: Any) -> Any:
-    """Declare a dataclass field whose value goes through ``validator``."""
-    return dataclasses.field(metadata={"validator": validator}, **options)
-
-
-def validate(settings: Any, place: str = "") -> None:
-    """Run every declared validator of a frozen dataclass and keep the settled values."""
-    for declared in dataclasses.fields(settings):
-        validator = declared.metadata.get("validator")
-        if validator is not None:
-            settled = validator(place + declared.name, getattr(settings, declared.name))
-            object.__setattr__(settings, declared.name, settled)
-
-
-def build(kind: Any, fields: Mapping[str, Any], place: str) -> Any:
-    """Build a settings dataclass from a mapping; an unknown key names its nearest neighbour."""
-    known = {f.name: f for f in dataclasses.fields(kind)}
-    for key in fields:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise SettingsError.of(f"{place}{key}", fields[key], f"unknown field; {hint}")
-    for name, declared in known.items():
-        if declared.default is dataclasses.MISSING and name not in fields:
-            raise SettingsError(f"{place}{name} is missing: every {kind.__name__} needs one")
-    return kind(**fields)
-
-
-def optional(inner: Validator) -> Validator:
-    """Allow None besides what ``inner`` allows."""
-    return lambda field, value: None if value is None else inner(field, value)
-
-
-def boolean(field: str, value: Any) -> bool:
+def boolean(value: Flag, *, field: str = "value") -> bool:
     """Accept True or False only; ``"false"`` and 1 are mistakes waiting to happen."""
     if not isinstance(value, bool | np.bool_):
         raise SettingsError.of(field, value, "give true or false")
     return bool(value)
 
 
-def whole(low: int, high: int = 2**31 - 1) -> Validator:
+def whole(value: SupportsIndex, low: int, high: int = 2**31 - 1, *, field: str = "value") -> int:
     """Accept a whole number from ``low`` to ``high``."""
-
-    def check(field: str, value: Any) -> int:
-        number = index(value)
-        if number is None or not low <= number <= high:
-            raise SettingsError.of(field, value, f"give a whole number from {low} to {high}")
-        return number
-
-    return check
+    number = index(value)
+    if number is None or not low <= number <= high:
+        raise SettingsError.of(field, value, f"give a whole number from {low} to {high}")
+    return number
 
 
-def index(value: Any) -> int | None:
+def count(value: SupportsIndex, *, field: str = "value") -> int:
+    """Accept a whole number from 1 on."""
+    return whole(value, 1, field=field)
+
+
+def optional_count(value: SupportsIndex | None, *, field: str = "value") -> int | None:
+    """Accept a whole number from 1 on, or None."""
+    return None if value is None else count(value, field=field)
+
+
+def seed(value: SupportsIndex, *, field: str = "value") -> int:
+    """Accept the seed of something random: a whole number of 63 bits."""
+    return whole(value, 0, 2**63 - 1, field=field)
+
+
+def index(value: object) -> int | None:
     """Return a whole number as an int; None for what is none."""
     try:
-        return None if isinstance(value, bool) else operator.index(value)
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
 
 
-def positive(field: str, value: Any) -> float:
+def positive(value: Number, *, field: str = "value") -> float:
     """Accept a finite number above zero."""
     real = _real(value)
     if not 0 < real < math.inf:
@@ -97,7 +79,12 @@ def positive(field: str, value: Any) -> float:
     return real
 
 
-def number(field: str, value: Any) -> float:
+def optional_positive(value: Number | None, *, field: str = "value") -> float | None:
+    """Accept a finite number above zero, or None."""
+    return None if value is None else positive(value, field=field)
+
+
+def number(value: Number, *, field: str = "value") -> float:
     """Accept a finite number."""
     real = _real(value)
     if not math.isfinite(real):
@@ -105,7 +92,7 @@ def number(field: str, value: Any) -> float:
     return real
 
 
-def _real(value: Any) -> float:
+def _real(value: object) -> float:
     """Return a number as a float; NaN for what is none, or is too large to be one."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return math.nan
@@ -115,23 +102,19 @@ def _real(value: Any) -> float:
         return math.nan
 
 
-def hertz(field: str, value: Any) -> Any:
-    """Accept a rate in Hz, kept as an exact fraction."""
-    return clock.rate(value, field)
+def optional_hertz(value: Rate | None, *, field: str = "value") -> Fraction | None:
+    """Accept a rate in Hz, kept as an exact fraction, or None."""
+    return None if value is None else clock.rate(value, field)
 
 
-def one_of(*choices: str) -> Validator:
+def one_of(value: str, choices: tuple[str, ...], *, field: str = "value") -> str:
     """Accept one of the given words."""
-
-    def check(field: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise SettingsError.of(field, value, f"choose one of {', '.join(choices)}")
-        return choices[choices.index(value)]
-
-    return check
+    if not isinstance(value, str) or value not in choices:
+        raise SettingsError.of(field, value, f"choose one of {', '.join(choices)}")
+    return choices[choices.index(value)]
 
 
-def text(field: str, value: Any) -> str:
+def text(value: str, *, field: str = "value") -> str:
     """Accept a string that is not blank and can be written as UTF-8."""
     if not isinstance(value, str) or not value.strip():
         raise SettingsError.of(field, value, "give a text that is not empty")
@@ -140,7 +123,22 @@ def text(field: str, value: Any) -> str:
     return value
 
 
-def folder(field: str, value: Any) -> Path:
+def optional_text(value: str | None, *, field: str = "value") -> str | None:
+    """Accept a string that is not blank and can be written as UTF-8, or None."""
+    return None if value is None else text(value, field=field)
+
+
+def texts(value: Iterable[str], *, field: str = "value") -> tuple[str, ...]:
+    """Accept a list of texts, none of them twice."""
+    return several(value, text, field=field)
+
+
+def optional_texts(value: Iterable[str] | None, *, field: str = "value") -> tuple[str, ...] | None:
+    """Accept a list of texts, none of them twice, or None."""
+    return None if value is None else texts(value, field=field)
+
+
+def folder(value: str | os.PathLike[str], *, field: str = "value") -> Path:
     """Accept a path; nothing is created."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
@@ -151,64 +149,46 @@ def folder(field: str, value: Any) -> Path:
         raise SettingsError.of(field, value, f"{error} Give the whole path") from None
 
 
-def output_name(field: str, value: Any) -> str:
+def optional_folder(value: str | os.PathLike[str] | None, *, field: str = "value") -> Path | None:
+    """Accept a path, or None."""
+    return None if value is None else folder(value, field=field)
+
+
+def output_name(value: str, *, field: str = "value") -> str:
     """Accept a camera's Output Name: a part of folder and column names."""
     if not isinstance(value, str) or not _OUTPUT_NAME.fullmatch(value):
         raise SettingsError.of(field, value, "use letters, digits, '_' and '-' only, at most 100")
-    if value.endswith(("_depth", "_rgbd")):
+    if value.endswith((keys.DEPTH_SUFFIX, keys.RGBD_SUFFIX)):
         raise SettingsError.of(field, value, "_depth and _rgbd end the names of depth streams; choose another")
     return value
 
 
-def even_pixels(field: str, value: Any) -> int:
-    """Accept an even image size; 4:2:0 video has one colour sample per two pixels."""
-    pixels: int = whole(16, 8192)(field, value)
-    if pixels % 2:
-        raise SettingsError.of(field, value, f"video needs an even size; use {pixels - 1} or {pixels + 1}")
-    return pixels
-
-
-def several(inner: Validator, unique: bool = True) -> Validator:
+def several(
+    value: Iterable[object], inner: Callable[..., T], *, field: str = "value", unique: bool = True
+) -> tuple[T, ...]:
     """Accept a list of what ``inner`` accepts, kept as a tuple."""
-
-    def check(field: str, value: Any) -> tuple[Any, ...]:
-        settled = tuple(inner(f"{field}[{i}]", item) for i, item in enumerate(_listed(field, value)))
-        if unique:
-            distinct(field, settled)
-        return settled
-
-    return check
+    settled = tuple(inner(item, field=f"{field}[{i}]") for i, item in enumerate(_listed(value, field)))
+    if unique:
+        distinct(settled, field=field)
+    return settled
 
 
-def _listed(field: str, value: Any) -> list[Any]:
+def _listed(value: object, field: str) -> list[Any]:
     if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
         raise SettingsError.of(field, value, "give a list")
     try:
         return list(value)
-    except Exception as error:
+    except Exception as error:  # a generator runs code of its own, which may raise anything
         raise SettingsError.of(field, value, f"cannot be read as a list ({error}); give a list") from error
 
 
-def distinct(field: str, values: tuple[Hashable, ...]) -> None:
+def distinct(values: Iterable[Any], *, field: str = "value") -> None:
     """Refuse a value that stands twice in a list."""
     seen: set[Hashable] = set()
     for value in values:
         if value in seen:
             raise SettingsError.of(field, value, "stands twice; each must be unique")
         seen.add(value)
-
-
-def instance(kind: Any) -> Validator:
-    """Accept an object of ``kind``, or a mapping to build it from."""
-
-    def check(field: str, value: Any) -> Any:
-        if isinstance(value, kind):
-            return value
-        if isinstance(value, Mapping):
-            return build(kind, value, f"{field}.")
-        raise SettingsError.of(field, value, f"give a {kind.__name__} or a table of its fields")
-
-    return check
 
 
 def is_callable_name(value: object) -> bool:

@@ -8,10 +8,11 @@ from fractions import Fraction
 
 import av
 
+from lucky_recorder.episode.keys import VIDEO_FORMATS
 from lucky_recorder.errors import VideoError
-from lucky_recorder.video.codecs import CODECS, VIDEO_FORMATS, Codec, known
+from lucky_recorder.video.codecs import CODECS, Codec, known
 from lucky_recorder.video.encoder import add_stream
-from lucky_recorder.video.pictures import Picture
+from lucky_recorder.video.frames import Frame
 
 _PRESET = "ultrafast"
 _HARDWARE = "_nvenc"
@@ -39,7 +40,7 @@ def resolve(video_format: str, hardware: bool = False, *, width: int = 256, heig
     """Choose the codec for colour video of a format: in hardware where that is asked for and works.
 
     Args:
-        video_format: One of `lucky_recorder.video.codecs.VIDEO_FORMATS`.
+        video_format: One of `lucky_recorder.episode.keys.VIDEO_FORMATS`; more than one codec may encode it.
         hardware: Whether to try the graphics card first. Its bytes are not reproducible.
         width: Picture width in pixels.
         height: Picture height in pixels.
@@ -67,6 +68,7 @@ def _encodes(key: str, width: int, height: int) -> bool:
     try:
         return _packets_of_one_frame(CODECS[key], width, height) == 1
     except (av.FFmpegError, OSError, ValueError, RuntimeError):
+        # Each says no in its own way: a missing driver, a device that is taken, a size that it refuses.
         return False
 
 
@@ -75,5 +77,5 @@ def _packets_of_one_frame(codec: Codec, width: int, height: int) -> int:
     rate = Fraction(50)
     with av.open(io.BytesIO(), "w", format=codec.container) as container:
         stream = add_stream(container, codec, width, height, rate, codec.settings(_PRESET, None))
-        frame = Picture(codec, width, height).at(0, 1 / rate)
+        frame = Frame(codec, width, height).at(0, 1 / rate)
         return sum(packet.size > 0 for packet in (*stream.encode(frame), *stream.encode(None)))

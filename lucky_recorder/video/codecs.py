@@ -217,8 +217,6 @@ _ALL = (
         fastest=Fraction(1000),
     ),
     # Ids are the Y plane as it is. Full range, so that a plain decode to grey, or to RGB, changes none of them.
-    # The profile is High 4:4:4 Predictive, the only one of H.264 that is lossless: libavcodec has it, and what is
-    # built on it (ffmpeg, mpv, VLC, OpenCV); decoders in hardware, and players bound to them, mostly do not.
     Codec(
         "mask",
         "h264",
@@ -230,10 +228,14 @@ _ALL = (
     ),
 )
 
-CODECS: Mapping[str, Codec] = MappingProxyType({codec.key: codec for codec in _ALL})
+LOSSLESS_PROFILE = "High 4:4:4 Predictive"
+"""What H.264 calls its only lossless profile, by which `probe` knows a video of label ids.
 
-VIDEO_FORMATS = ("h264", "hevc", "av1")
-"""What colour video can be asked for as; each may be encoded by more than one of `CODECS`."""
+libavcodec decodes it, and so does what is built on it (ffmpeg, mpv, VLC, OpenCV). Decoders in hardware, and players
+bound to them, mostly do not.
+"""
+
+CODECS: Mapping[str, Codec] = MappingProxyType({codec.key: codec for codec in _ALL})
 
 
 def known(key: str) -> Codec:

@@ -23,9 +23,9 @@ from lucky_recorder.video.probe import (
     VideoInfo,
     describe,
     index_frames,
-    naming,
     open_video,
     probe,
+    video_errors,
 )
 
 __all__ = ["FrameReader", "VideoInfo", "decode_all", "probe"]
@@ -95,7 +95,7 @@ class FrameReader:
         if not -len(self) <= wanted < len(self):
             raise IndexError(f"frame {index} of {len(self)} in {self.path}")
         wanted %= len(self)
-        with naming(self.path, f"frame {wanted}: "):
+        with video_errors(self.path, f"frame {wanted}: "):
             if not self._is_ahead(wanted):
                 self._seek(container, self._index.keyframe_before(wanted))
             return self._to_array(self._decode_to(wanted))

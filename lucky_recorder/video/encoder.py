@@ -18,8 +18,8 @@ from lucky_recorder.episode.record import VideoFile
 from lucky_recorder.errors import VideoError
 from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.codecs import Codec, known
-from lucky_recorder.video.pictures import Picture
-from lucky_recorder.video.probe import naming, probe
+from lucky_recorder.video.frames import Frame
+from lucky_recorder.video.probe import probe, video_errors
 
 _CONTAINERS: Mapping[str, Mapping[str, str]] = {
     # Fragments while open, so that a crash loses at most the last GOP; an ordinary file once closed.
@@ -73,12 +73,12 @@ class VideoEncoder:
         self.path = path
         self.frames = 0
         self._time_base = 1 / Fraction(fps)
-        self._picture = Picture(chosen, width, height)
+        self._frame = Frame(chosen, width, height)
         self._fault: VideoError | None = None
         doing = f"cannot open {chosen.encoder} with {_described(chosen, options)}{width}x{height} at {fps} fps: "
         self._container: OutputContainer | None = _create(path, chosen, doing)
         try:
-            with naming(path, doing):
+            with video_errors(path, doing):
                 self._stream = add_stream(self._container, chosen, width, height, fps, options)
         except BaseException:
             self.abort()
@@ -98,9 +98,9 @@ class VideoEncoder:
         """
         container = self._whole()
         try:
-            with naming(self.path, f"frame {self.frames}: "):
-                self._picture.paint(pixels, bottom_up)
-                container.mux(self._stream.encode(self._picture.at(self.frames, self._time_base)))
+            with video_errors(self.path, f"frame {self.frames}: "):
+                self._frame.paint(pixels, bottom_up)
+                container.mux(self._stream.encode(self._frame.at(self.frames, self._time_base)))
         except VideoError as error:
             self._fault = error
             raise
@@ -112,11 +112,13 @@ class VideoEncoder:
         Raises:
             VideoError: If there is no frame, one was lost, or the file is not whole; the file is gone then.
         """
+        # The frames are counted from the disk after the fsync: what the encoder or the muxer has swallowed is found
+        # here, before anyone relies on "row i is frame i".
         try:
             container = self._whole()
             if not self.frames:
                 raise VideoError(f"{self.path}: no frame was written; abort() a video without pictures")
-            with naming(self.path):
+            with video_errors(self.path):
                 container.mux(self._stream.encode(None))
                 container.close()
                 sync_file(self.path)
@@ -132,6 +134,7 @@ class VideoEncoder:
         container, self._container = self._container, None
         if container is None:
             return
+        # The video is given up already: whatever the library still says of it would only hide the first error.
         with contextlib.suppress(Exception):
             container.close()
         with contextlib.suppress(OSError):
@@ -162,12 +165,14 @@ def add_stream(
     stream = cast(VideoStream, container.add_stream(codec.encoder, rate=fps, options=options, **sizes))
     context = stream.codec_context
     context.time_base = 1 / fps
+    # One thread: the same pictures give the same bytes on any machine, and the simulation keeps the other cores.
     context.thread_count = 1
     if codec.tag:
         context.codec_tag = codec.tag
     if codec.colors is not None:
         context.color_range = codec.colors.range
         context.colorspace = context.color_primaries = context.color_trc = codec.colors.standard
+    # Only a variable of the process reaches these libraries. One that the user has set is left as it is.
     for variable, value in codec.environment.items():
         os.environ.setdefault(variable, value)
     context.open()
@@ -197,9 +202,9 @@ def _check_rate(codec: Codec, fps: Fraction) -> None:
 
 
 def _create(path: Path, codec: Codec, doing: str) -> OutputContainer:
-    with naming(path):
+    with video_errors(path):
         path.open("wb").close()
-    with naming(path, doing):
+    with video_errors(path, doing):
         options = dict(_CONTAINERS[codec.container])
         # A whole path, so that no part of a name is read as a protocol.
         return av.open(os.path.abspath(path), "w", format=codec.container, container_options=options)

@@ -16,6 +16,7 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from lucky_recorder.errors import LuckyRecorderError, VideoError
+from lucky_recorder.video.codecs import CODECS, LOSSLESS_PROFILE
 
 # Files may come from anywhere: no playlist, no script, no address is followed, whatever the file's name says.
 _SAFE = {"protocol_whitelist": "file", "format_whitelist": "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"}
@@ -64,7 +65,8 @@ class VideoInfo(NamedTuple):
     @property
     def holds_labels(self) -> bool:
         """Whether the pixels are label ids: lossless H.264 of full range with 4:2:0 chroma."""
-        return (self.codec, self.profile, self.pix_fmt) == ("h264", "High 4:4:4 Predictive", "yuvj420p")
+        mask = CODECS["mask"]
+        return (self.codec, self.profile, self.pix_fmt) == (mask.name, LOSSLESS_PROFILE, mask.pix_fmt)
 
 
 class FrameIndex(NamedTuple):
@@ -119,7 +121,7 @@ def open_video(path: Path, track: int = 0) -> tuple[InputContainer, VideoStream]
     Raises:
         VideoError: If there is no such file, or no such video in it that can be read.
     """
-    with naming(path):
+    with video_errors(path):
         container = av.open(os.path.abspath(path), "r", container_options=_SAFE)
     try:
         stream = _video_track(path, container, track)
@@ -136,7 +138,7 @@ def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> 
     Raises:
         VideoError: If there is no packet, no keyframe to begin at, or two frames share one time.
     """
-    with naming(path):
+    with video_errors(path):
         packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.size]
     timed = sorted((pts, is_key) for pts, is_key in packets if pts is not None)
     pts = tuple(time for time, _ in timed)
@@ -183,10 +185,11 @@ def describe(path: Path, stream: VideoStream, index: FrameIndex) -> VideoInfo:
 
 
 @contextlib.contextmanager
-def naming(path: Path, doing: str = "") -> Iterator[None]:
+def video_errors(path: Path, doing: str = "") -> Iterator[None]:
     """Turn what the codec library or the file system says into a `VideoError` that names the file."""
     try:
         yield
+    # Our own errors name the file already, and are OSErrors or ValueErrors themselves: they must not be told twice.
     except LuckyRecorderError:
         raise
     except (av.FFmpegError, OSError, ValueError, RuntimeError, OverflowError) as error:

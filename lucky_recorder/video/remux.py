@@ -16,7 +16,7 @@ from av.video.stream import VideoStream
 
 from lucky_recorder.errors import VideoError
 from lucky_recorder.storage.write import sync_file
-from lucky_recorder.video.probe import VideoInfo, naming, open_video, probe, tracks
+from lucky_recorder.video.probe import VideoInfo, open_video, probe, tracks, video_errors
 
 COLOR_TRACK = 0
 DEPTH_TRACK = 1
@@ -44,7 +44,7 @@ def combine(color: Path, depth: Path, target: Path) -> None:
     _check_alike(color, one, depth, other)
     try:
         _copy((color, depth), target, one.fps)
-        with naming(target):
+        with video_errors(target):
             sync_file(target)
         _check_counts(target, one.frames)
     except BaseException:
@@ -67,7 +67,7 @@ def first_difference(path: Path, track: int, source: Path) -> int | None:
 
 
 def _copy(sources: tuple[Path, Path], target: Path, fps: Fraction) -> None:
-    with contextlib.ExitStack() as opened, naming(target, "cannot combine: "):
+    with contextlib.ExitStack() as opened, video_errors(target, "cannot combine: "):
         originals = [opened.enter_context(_opened(source)) for source in sources]
         options = {"fflags": "bitexact"}
         with av.open(os.path.abspath(target), "w", format="matroska", container_options=options) as container:
@@ -100,7 +100,7 @@ def _packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[
 
 
 def _payloads(path: Path, track: int) -> Iterator[bytes]:
-    with _opened(path, track) as original, naming(path):
+    with _opened(path, track) as original, video_errors(path):
         yield from map(bytes, _packets(*original))
 
 

@@ -26,7 +26,7 @@ def write_png(path: Path, picture: NDArray[np.uint8]) -> None:
 
 
 def encode_png(picture: NDArray[np.uint8]) -> bytes:
-    """Return a picture as the bytes of a PNG file."""
+    """Return a picture, uint8, shape ``(height, width, 3)``, as the bytes of a PNG file."""
     codec: Any = av.CodecContext.create("png", "w")
     codec.height, codec.width = picture.shape[:2]
     codec.pix_fmt = "rgb24"

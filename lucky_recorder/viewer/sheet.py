@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from fractions import Fraction
 from typing import NamedTuple
@@ -10,11 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.keys import DEPTH_CODEC, MASKS, lidar_key
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
 
 Picture = NDArray[np.uint8]
+"""Pixels for eyes: uint8, shape ``(height, width, 3)``."""
+
 _GAP = 4
 _TALLEST = 480
 _WIDEST = 1280
@@ -28,47 +31,54 @@ _LABEL_COLORS = np.array(
 
 
 class Panel(NamedTuple):
-    """One stream's part of the sheet."""
+    """One stream's part of the sheet.
+
+    Attributes:
+        stream: The stream's key.
+        picture: What it shows, uint8, shape ``(height, width, 3)``.
+    """
 
     stream: str
     picture: Picture
 
 
-def panels(session: Session, episode: Episode, tick: int) -> list[Panel]:
-    """Draw every stream of one tick.
+def panels(session: Session, episode: Episode, frame_index: int) -> list[Panel]:
+    """Draw every stream of one moment.
 
     Args:
         session: The session.
         episode: The episode.
-        tick: The tick, ``frame_index`` of its row; a slower stream shows its frame of that moment.
+        frame_index: The moment, by its row's ``frame_index``; a stream of another rate shows what it shows then.
 
     Raises:
-        SettingsError: If the episode has no such tick.
+        SettingsError: If the episode has no such row.
+        LuckyRecorderError: If a stream cannot be read.
     """
-    if not 0 <= tick < episode.ticks:
-        raise SettingsError.of("frame", tick, f"episode {episode.index} has frames 0 to {episode.ticks - 1}")
-    return [*_pictures(session, episode, tick), *_masks(session, episode, tick), *_scans(session, episode, tick)]
+    if not 0 <= frame_index < episode.ticks:
+        raise SettingsError.of("frame", frame_index, f"episode {episode.index} has frames 0 to {episode.ticks - 1}")
+    streams = (_cameras, _masks, _scans)
+    return [panel for stream in streams for panel in stream(session, episode, frame_index)]
 
 
-def _pictures(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
+def _cameras(session: Session, episode: Episode, frame_index: int) -> Iterator[Panel]:
     for camera in session.cameras.values():
         if not episode.has_video(camera.name):
             continue
-        if camera.codec == "ffv1":
+        if camera.codec == DEPTH_CODEC:
             with closing(episode.depth(camera.name)) as depth:
-                yield Panel(camera.key, color_depth(depth[_frame(tick, camera.rate, session, len(depth))]))
+                yield Panel(camera.key, color_depth(depth[_beside(frame_index, camera.rate, session, len(depth))]))
         else:
             with episode.frames(camera.name) as frames:
-                yield Panel(camera.key, frames[_frame(tick, camera.rate, session, len(frames))])
+                yield Panel(camera.key, frames[_beside(frame_index, camera.rate, session, len(frames))])
 
 
-def _masks(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
+def _masks(session: Session, episode: Episode, frame_index: int) -> Iterator[Panel]:
     for key in session.video_keys():
-        name = key.removeprefix("observation.masks.")
+        name = key.removeprefix(MASKS)
         if name == key or not episode.has_masks(name):
             continue
         with closing(episode.masks(name)) as masks:
-            index = _frame(tick, masks.ids.info.fps, session, len(masks))
+            index = _beside(frame_index, masks.ids.info.fps, session, len(masks))
             yield Panel(key, overlay(masks[index], _below(session, episode, name, index)))
 
 
@@ -81,12 +91,12 @@ def _below(session: Session, episode: Episode, name: str, index: int) -> Picture
         return below
 
 
-def _scans(session: Session, episode: Episode, tick: int) -> Iterator[Panel]:
+def _scans(session: Session, episode: Episode, frame_index: int) -> Iterator[Panel]:
     for name in session.lidars:
         scans = episode.scans(name) if episode.has_scans(name) else None
         if scans is not None and len(scans):
-            ranges = scans.ranges(_frame(tick, scans.rate, session, len(scans))).reshape(scans.shape)
-            yield Panel(f"lidar-{name}", draw_scan(ranges))
+            ranges = scans.ranges(_beside(frame_index, scans.rate, session, len(scans))).reshape(scans.shape)
+            yield Panel(lidar_key(name), draw_scan(ranges))
 
 
 def draw_scan(ranges: NDArray[np.float32]) -> Picture:
@@ -96,13 +106,16 @@ def draw_scan(ranges: NDArray[np.float32]) -> Picture:
     return color_depth(seen[::-1, ::-1]).repeat(tall, axis=0).repeat(wide, axis=1)
 
 
-def _frame(tick: int, rate: Fraction, session: Session, count: int) -> int:
-    """Return the frame that a stream shows at a tick: the last one taken by then."""
-    return min(int(tick * rate / session.hz), count - 1)
+def _beside(frame_index: int, rate: Fraction, session: Session, count: int) -> int:
+    """Return which of a stream's frames or scans is shown beside a row: the last one taken by then."""
+    return min(int(frame_index * rate / session.hz), count - 1)
 
 
 def color_depth(depth: NDArray[np.float32]) -> Picture:
-    """Colour metres from near (warm) to far (cold), over the range that occurs; black where nothing was measured."""
+    """Colour metres from near (warm) to far (cold), over the range that occurs; black where nothing was measured.
+
+    The range leaves out the last percent at either end: a single stray pixel would make all others look alike.
+    """
     measured = depth > 0
     if not measured.any():
         return np.zeros((*depth.shape, 3), np.uint8)
@@ -118,7 +131,7 @@ def color_depth(depth: NDArray[np.float32]) -> Picture:
 
 
 def overlay(ids: NDArray[np.uint8], below: Picture | None) -> Picture:
-    """Lay label ids in colours over a picture, or over black."""
+    """Lay label ids in colours over a picture, darkened so that they stand out; or over black, where there is none."""
     ground = np.zeros((*ids.shape, 3), np.uint8) if below is None or below.shape[:2] != ids.shape else below // 2
     colors = _LABEL_COLORS[(ids.astype(int) - 1) % len(_LABEL_COLORS)]
     laid: Picture = np.where((ids > 0)[..., None], ground // 2 + colors // 2, ground)
@@ -126,34 +139,43 @@ def overlay(ids: NDArray[np.uint8], below: Picture | None) -> Picture:
 
 
 def sheet(drawn: list[Panel]) -> Picture:
-    """Put panels side by side, each as tall as the tallest that is not too tall, in rows that fit a screen."""
-    tallest = min(_TALLEST, max(p.picture.shape[0] for p in drawn))
-    rows: list[list[Picture]] = [[]]
-    for panel in drawn:
-        fitted = _fit(panel.picture, tallest)
-        if rows[-1] and sum(p.shape[1] + _GAP for p in rows[-1]) + fitted.shape[1] > _WIDEST:
-            rows.append([])
-        rows[-1].append(fitted)
-    width = max(sum(p.shape[1] for p in row) + _GAP * (len(row) - 1) for row in rows)
-    page = np.full((sum(_height(row) + _GAP for row in rows) - _GAP, width, 3), 255, np.uint8)
+    """Put panels side by side, each as tall as the tallest that is not too tall, in lines that fit a screen."""
+    tallest = min(_TALLEST, max(panel.picture.shape[0] for panel in drawn))
+    lines = _in_lines(_fit(panel.picture, tallest) for panel in drawn)
+    height, width = sum(map(_height, lines)) + _GAP * (len(lines) - 1), max(map(_width, lines))
+    page = np.full((height, width, 3), 255, np.uint8)
     top = 0
-    for row in rows:
+    for line in lines:
         left = 0
-        for picture in row:
+        for picture in line:
             page[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
             left += picture.shape[1] + _GAP
-        top += _height(row) + _GAP
+        top += _height(line) + _GAP
     return page
 
 
-def _height(row: list[Picture]) -> int:
-    return max(int(p.shape[0]) for p in row)
+def _in_lines(pictures: Iterable[Picture]) -> list[list[Picture]]:
+    """Begin a new line where a picture would reach beyond the screen."""
+    lines: list[list[Picture]] = [[]]
+    for picture in pictures:
+        if lines[-1] and _width([*lines[-1], picture]) > _WIDEST:
+            lines.append([])
+        lines[-1].append(picture)
+    return lines
+
+
+def _width(line: list[Picture]) -> int:
+    return sum(int(picture.shape[1]) for picture in line) + _GAP * (len(line) - 1)
+
+
+def _height(line: list[Picture]) -> int:
+    return max(int(picture.shape[0]) for picture in line)
 
 
 def _fit(picture: Picture, height: int) -> Picture:
     """Scale a picture to a height, or to the width of a screen where it would be wider."""
     scale = min(height / picture.shape[0], _WIDEST / picture.shape[1])
     tall, wide = (max(1, round(length * scale)) for length in picture.shape[:2])
-    rows, columns = np.arange(tall) * picture.shape[0] // tall, np.arange(wide) * picture.shape[1] // wide
-    fitted: Picture = picture[rows][:, columns]
+    down, across = np.arange(tall) * picture.shape[0] // tall, np.arange(wide) * picture.shape[1] // wide
+    fitted: Picture = picture[down][:, across]
     return fitted

@@ -59,6 +59,15 @@ def rows(source: Source, steps: int, act: Callable[[int], Any]) -> dict[str, np.
     return lane.buffer.finish(source.columns, source.schema, source.entity_ids).columns
 
 
+def moving() -> tuple[mujoco.MjModel, mujoco.MjData]:
+    """A scene whose joints all move."""
+    model = scene("joint_zoo")
+    data = mujoco.MjData(model)
+    data.qvel[:] = np.linspace(-2, 2, model.nv)
+    mujoco.mj_step(model, data, 20)
+    return model, data
+
+
 STRUCTS = ("vis", "stat", "opt", "warning", "timer", "contact")
 VISUAL = ("global_", "quality", "headlight", "map", "scale", "rgba")
 # Others than numbers, and what older releases of MuJoCo show of memory that is not in use.

@@ -201,7 +201,7 @@ def test_gym_columns_take_the_actions_as_they_are_given(
     [episode] = read_back(env.session_path)
     given = np.array([np.asarray(a).reshape(shape) for a in actions])
     assert episode.rows["gym.action"].reshape(given.shape).tolist() == given.tolist()
-    field = next(f for f in env.observer.source.schema.columns if f.name == "gym.action")
+    field = next(f for f in env.recorder.recording.source.schema.columns if f.name == "gym.action")
     assert (field.dtype, field.shape) == (dtype, shape)
 
 

@@ -27,6 +27,7 @@ ARM = ["--env", "LuckyRecorder/PickCube-v0", "--config", "short.toml"]
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "still_policy.py").write_text(POLICY)
     (tmp_path / "short.toml").write_text("max_episode_length_s = 0.3\n")
+    (tmp_path / "many.toml").write_text("episodes = 3\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
@@ -68,6 +69,7 @@ def test_bundles_alone(here: Path) -> None:
         ([*ARM, "--policy", "still_policy:Still"], "action is missing: say which vector the policy speaks"),
         ([*ARM, "--policy", "nowhere:Still", "--action", "gym"], "cannot be imported"),
         ([*ARM, "--lerobot", "here", "--action", "gym"], "lerobot"),
+        (["--env", "LuckyRecorder/PickCube-v0", "--config", "many.toml"], "episodes=3: unknown field"),
         ([*ARM, "--policy", "still_policy:Still", "--action", "ctrl"], "choose one of gym, actuators"),
     ],
 )

@@ -46,7 +46,7 @@ def test_what_is_no_session(tmp_path: Path) -> None:
 
 def test_a_copy_that_lerobot_would_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = [Broken(4, "meta/info.json", "it is odd", "make it even")]
-    monkeypatch.setattr("lucky_recorder.lerobot.rules.check_lerobot", lambda path: broken)
+    monkeypatch.setattr("lucky_recorder.cli.lerobot.check_lerobot", lambda path: broken)
     recording = Recording(tmp_path / "session", arm_schema())
     recording.keep(2)
     result = run(recording.close(), tmp_path / "view")

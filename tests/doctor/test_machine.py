@@ -4,11 +4,14 @@ import errno
 import importlib.metadata
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lucky_recorder as lr
 from lucky_recorder.capture.draw import trial
 from lucky_recorder.doctor import disk
 from lucky_recorder.doctor import machine as doctor
@@ -131,6 +134,22 @@ def test_what_lies_in_the_working_folder_is_not_imported(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     with doctor._Trial(["-c", doctor._IMPORT, "numpy"]) as process:
         assert process.answer() == answer()
+
+
+def test_a_process_imports_the_package_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    program = "import json, lucky_recorder as lr, sys; print(json.dumps([lr.__file__, sys.path[0]]))"
+    with doctor._Trial(["-c", program]) as process:
+        assert process.answer() == answer([lr.__file__, str(Path(lr.__file__).parents[1])])
+
+
+def test_what_is_examined_is_not_imported() -> None:
+    program = (
+        "import sys, lucky_recorder.doctor.machine as machine\n"
+        "print([name for name in (*machine.LIBRARIES, 'OpenGL') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_library_that_is_not_there_too_old_or_broken(monkeypatch: pytest.MonkeyPatch) -> None:

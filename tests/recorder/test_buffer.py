@@ -110,7 +110,7 @@ def test_an_open_block_of_wide_rows_is_not_copied_whole() -> None:
 def test_rows_are_one_per_robot_per_tick(ticks: int, entities: tuple[int, ...]) -> None:
     finished = _finish(_buffer(ticks), entities)
     columns, robots = finished["columns"], len(entities)
-    assert finished["ticks"] == ticks
+    assert finished["data_ticks"] == ticks
     assert set(columns) == {f.name for f in SCHEMA.fields} - {"index", "episode_index"}
     assert {len(values) for values in columns.values()} == {ticks * robots}
     assert columns["robot_id"].tolist() == list(entities) * ticks
@@ -170,7 +170,7 @@ def test_a_trimmed_episode_is_one_that_ended_earlier(kept: int) -> None:
     buffer = _buffer(10)
     buffer.robot_flags[(4, 0)] = POST_RESET
     buffer.trim(kept)
-    assert buffer.ticks == kept
+    assert buffer.data_ticks == kept
     trimmed, expected = _finish(buffer), _finish(_buffer(kept))
     for part in ("columns", "missing"):
         for name, values in expected[part].items():

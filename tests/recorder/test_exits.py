@@ -174,7 +174,7 @@ def test_a_sigterm_handler_of_the_users_own_is_left_alone(python: Any, read_back
 def test_kill_leaves_every_committed_episode_whole(python: Any) -> None:
     done, session = python(
         "run(3)\nenv.end_episode()\nenv.observer.flush()\nenv.reset()\nenv.step(np.zeros(1))\n"
-        "env.observer._recording.flush()\nos.kill(os.getpid(), signal.SIGKILL)"
+        "env.recorder.recording.flush()\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     import pyarrow.parquet as pq
 

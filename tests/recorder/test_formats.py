@@ -1,17 +1,20 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+import lucky_recorder as lr
+from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError, StorageError
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.recorder import formats
 from lucky_recorder.session import layout
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.testing import MemorySink
 from tests.session.building import arm_schema, custom_schema
 
 CUBES = {"name": "cubes"}
@@ -31,11 +34,41 @@ def test_what_is_written_follows_from_the_settings(
 ) -> None:
     settings = RecorderSettings(output_dir=tmp_path, **fields)
     assert settings.written_formats == written
-    sinks = formats.make_sinks(settings, arm_schema(), ["Lift"])
+    opened: list[Sink] = []
+    sinks = formats.make_sinks(settings, (), opened.append)
     kinds = {"session": SessionSink, "koyu": KoyuSink}
     assert [type(sink) for sink in sinks] == [kinds[name] for name in written]
+    assert opened == list(sinks)[::-1]
     for sink in sinks:
         sink.close()
+
+
+def test_sinks_of_ones_own_follow_the_formats(tmp_path: Path) -> None:
+    own = MemorySink(tmp_path)
+    sinks = formats.make_sinks(RecorderSettings(output_dir=tmp_path, koyu=CUBES), (own,), lambda sink: None)
+    assert [type(sink) for sink in sinks] == [SessionSink, KoyuSink, MemorySink]
+    assert formats.make_sinks(RecorderSettings(formats=()), (own,), lambda sink: None) == (own,)
+    for sink in sinks:
+        sink.close()
+    assert own.is_closed
+
+
+def test_what_is_written_nowhere_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"formats=\(\): name at least one of session, koyu, leave it out, or give"):
+        lr.Observer(formats=())
+
+
+def test_a_sink_that_is_not_ready_closes_all_that_were_made(tmp_path: Path) -> None:
+    own = MemorySink(tmp_path)
+
+    def refuse(sink: Sink) -> None:
+        if isinstance(sink, SessionSink):
+            raise StorageError("not ready")
+
+    with pytest.raises(StorageError, match="not ready"):
+        formats.make_sinks(RecorderSettings(output_dir=tmp_path), (own,), refuse)
+    assert own.is_closed
+    assert list(tmp_path.glob("DataSessions/*")) == []
 
 
 def test_koyu_on_top_of_settings_adds_bundles() -> None:
@@ -46,7 +79,7 @@ def test_a_schema_is_refused_only_by_a_format_that_is_written() -> None:
     settings = RecorderSettings(koyu=CUBES, formats=("session",))
     formats.refuse(settings, custom_schema())
     with pytest.raises(SettingsError, match="a bundle needs a column"):
-        formats.refuse(replace(settings, formats=None), custom_schema())
+        formats.refuse(evolve(settings, formats=None), custom_schema())
 
 
 def test_where_no_session_can_be_made_no_bundle_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +87,7 @@ def test_where_no_session_can_be_made_no_bundle_is_begun(tmp_path: Path, monkeyp
         raise StorageError(f"{output_dir}: No space left on device")
 
     monkeypatch.setattr(layout, "claim_folder", refuse)
+    settings = RecorderSettings(output_dir=tmp_path, koyu=CUBES)
     with pytest.raises(StorageError, match="No space left"):
-        formats.make_sinks(RecorderSettings(output_dir=tmp_path, koyu=CUBES), arm_schema(), [])
+        formats.make_sinks(settings, (), lambda sink: sink.open(arm_schema(), []))
     assert list((tmp_path / "cubes/episodes").iterdir()) == []

@@ -46,7 +46,7 @@ def env() -> CountEnv:
 
 def states(lane: Lane, source: Source) -> list[float]:
     finished = lane.buffer.finish(source.columns, source.schema, source.entity_ids)
-    assert finished.ticks == lane.ticks
+    assert finished.data_ticks == lane.ticks
     return finished.columns["observation.state"][:, 0].tolist()
 
 
@@ -131,7 +131,7 @@ def test_only_the_cameras_that_are_due_are_shown(env: CountEnv) -> None:
         env.step(np.zeros(1))
         lane.settle()
     assert (shown.ticks, shown.counts) == ([0, 3, 6], [0, 3, 6])
-    assert lane.last_shown == 6
+    assert lane.last_seen == 6
 
 
 def test_a_task_holds_from_the_next_tick_on(env: CountEnv) -> None:

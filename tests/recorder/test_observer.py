@@ -76,7 +76,12 @@ def test_a_constructor_touches_nothing(bare: Any, tmp_path: Path) -> None:
     observer, _ = bare(output_dir=tmp_path / "new")
     assert not (tmp_path / "new").exists()
     assert threading.active_count() == before
-    assert (observer.session_path, observer.is_recording, observer.counts, observer.lane) == (None, False, None, None)
+    assert (observer.session_path, observer.is_recording, observer.counts, observer.koyu_path) == (
+        None,
+        False,
+        None,
+        None,
+    )
 
 
 def test_started_again_it_writes_another_session(bare: Any, read_back: Any) -> None:
@@ -462,8 +467,8 @@ def test_a_reward_outside_0_to_1_is_refused(bare: Any, reward: Any) -> None:
 
 @pytest.mark.parametrize(("success", "kept"), [(np.True_, True), (1, True), (np.False_, False), (0, False)], ids=repr)
 def test_verdict_and_reward_travel_with_the_episode(bare: Any, tmp_path: Path, success: Any, kept: bool) -> None:
-    observer, advance = bare()
-    sink = MemorySink.into(observer, tmp_path)
+    sink = MemorySink(tmp_path)
+    observer, advance = bare(formats=(), sinks=[sink])
     observer.start_recording()
     advance()
     observer.end_current_episode(success, reward=0.75)

@@ -150,7 +150,7 @@ def test_the_error_reaches_the_caller_with_the_next_call(
     env.reset()
     env.step(np.zeros(1))
     env.step(np.zeros(1))
-    env.observer._recording.flush()
+    env.recorder.recording.flush()
     with pytest.raises(lr.StreamError, match="had enough"):
         verb(env)
     assert not env.is_recording
@@ -421,7 +421,7 @@ def test_an_interrupt_while_an_end_is_handed_over_loses_no_episode(
         run(env)
     env.close()
     episodes = [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)]
-    assert episodes == [(3, is_queued)] + [(3, True)] * goes_on
+    assert episodes == [(3, True)] + [(3, True)] * goes_on
     assert not list(env.session_path.rglob("*.tmp"))
 
 
@@ -452,7 +452,7 @@ def test_a_recorder_forgotten_in_the_worker_thread_is_closed_by_another(
     observer = lr.Observer(output_dir=tmp_path, data_hz=50, model=inner.model, data=inner.data)
     path = observer.start_recording()
     observer.tick()
-    worker, closed = observer._recording._worker, observer._recording
+    worker, closed = observer._recorder.recording._worker, observer._recorder.recording
     last = [observer]
     gone = weakref.ref(observer)
     del observer
@@ -601,8 +601,8 @@ def test_counts_say_what_became_of_the_episodes(record: Any, run: Any, seen: Any
 
 
 def test_a_sink_in_memory_takes_the_same_episodes(record: Any, run: Any, seen: Any, tmp_path: Path) -> None:
-    env = record(CountEnv([2, 3], render_mode="rgb_array"), cameras=[seen])
-    sink = MemorySink.into(env, tmp_path / "memory")
+    sink = MemorySink(tmp_path / "memory")
+    env = record(CountEnv([2, 3], render_mode="rgb_array"), cameras=[seen], formats=(), sinks=[sink])
     run(env, episodes=2)
     env.close()
     assert [r.columns["obs"].tolist() for r in sink.records] == [[0, 1], [100, 101, 102]]

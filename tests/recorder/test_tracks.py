@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.capture.schedule import Clocks
 from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.errors import StreamError, VideoError
-from lucky_recorder.recorder.tracks import Studio, Tracks
+from lucky_recorder.recorder.devices import Devices
+from lucky_recorder.recorder.messages import Layout
+from lucky_recorder.recorder.tracks import Tracks
 from lucky_recorder.testing import paint_count, read_count
 from lucky_recorder.video.decode import decode_all
 from lucky_recorder.video.encoder import VideoEncoder
@@ -51,11 +54,12 @@ def released() -> list[int]:
 def film(tmp_path: Path, released: list[int]) -> Callable[..., Tracks]:
     """Return a function that films so many ticks with both cameras."""
 
-    def make(ticks: int, painter: Renderer | None = None, streams: Any = STREAMS) -> Tracks:
+    def make(ticks: int, renderer: Renderer | None = None, streams: Any = STREAMS) -> Tracks:
         schema = Schema("robot_id", "one", ("one",), Fraction(50), (), streams)
         cameras = tuple(lr.Camera(s.camera, width=s.width, height=s.height) for s in streams)
-        studio = Studio(schema, cameras, painter or Renderer(), [], "ultrafast", 0)  # type: ignore[arg-type]
-        tracks = Tracks(studio, lambda key, suffix: tmp_path / key / f"attempt{suffix}.tmp", "seed 0")
+        layout = Layout(schema, Clocks(Fraction(50), Fraction(50), Fraction(50)))
+        devices = Devices(lr.RecorderSettings(cameras=cameras), renderer or Renderer(), layout)  # type: ignore[arg-type]
+        tracks = Tracks(devices, lambda key, suffix: tmp_path / key / f"attempt{suffix}.tmp", "seed 0")
         for t in range(ticks):
             tracks.write([Seen(s, pixels=paint_count(10 * t + s), pool=released) for s in range(len(streams))])
         return tracks

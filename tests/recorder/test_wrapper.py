@@ -104,7 +104,7 @@ def test_done_freezes_the_rows_until_the_verdict(record: Any, read_back: Any) ->
     env = record(CountEnv(2))
     env.reset()
     steps(env, 5)
-    assert env.observer.lane.ticks == 2
+    assert env.recorder.take.lane.ticks == 2
     env.end_episode(success=False)
     steps(env, 2)
     env.reset()
@@ -587,21 +587,69 @@ def test_what_the_first_step_changes_in_place_is_recorded_as_it_was(record: Any)
     assert rows["gym.action"].to_pylist() == [0.25] * 3
 
 
-@pytest.mark.parametrize("fields", [{"columns": [lr.Column("x", lambda moment: 1.0)]}, {"source": "render"}])
-def test_what_cannot_be_copied_needs_a_rate(record: Any, wall: Any, fields: dict[str, Any]) -> None:
+def test_whatever_looks_at_the_environment_sees_what_was_there_before_the_first_step(
+    record: Any, read_back: Any, counts: Any, seen: Any
+) -> None:
     env = without_a_rate(render_mode="rgb_array")
-    if "source" in fields:
-        fields = {"cameras": [{**wall, **fields}]}
-    recorded = record(env, **{"mode": "robot_arm", **fields})
-    with pytest.raises(lr.SettingsError, match="data_hz=None"):
-        recorded.reset(seed=0)
+    asked = lr.Column("asked", lambda moment: env.count)
+    recorded = record(env, mode="robot_arm", cameras=[{**seen, "frame_rate": 25}], columns=[asked])
+    recorded.reset(seed=0)
+    steps(recorded, 4)
+    recorded.close()
+    (episode,) = read_back(recorded.session_path)
+    assert episode.rows["asked"].tolist() == [0, 1, 2, 3]
+    assert counts(episode)["seen"] == [0, 2]
 
 
-def test_what_no_step_has_measured_is_not_recorded(record: Any, tmp_path: Path) -> None:
-    env = record(without_a_rate(), mode="robot_arm")
+def test_a_session_is_open_from_the_first_reset_whether_its_rate_is_known_or_not(
+    record: Any, read_back: Any, wall: Any
+) -> None:
+    env = record(without_a_rate(), mode="robot_arm", cameras=[wall])
+    env.reset(seed=0)
+    path = env.session_path
+    assert env.is_recording
+    assert path is not None
+    assert path.is_dir()
+    seen = env.observe()
+    env.end_episode(success=True)
+    env.reset(seed=1)
+    steps(env, 2)
+    env.end_episode(success=True)
+    env.close()
+    assert env.session_path == path
+    (episode,) = read_back(path)
+    assert (episode.meta["length"], episode.meta["success"]) == (2, True)
+    assert {key: value.shape for key, value in seen.items()} == {
+        "observation.state": (1,),
+        "observation.images.wall": (48, 64, 3),
+    }
+
+
+def test_where_no_step_was_taken_nothing_is_left(record: Any, tmp_path: Path) -> None:
+    env = record(without_a_rate(), mode="robot_arm", koyu={"name": "cubes"})
     env.reset(seed=0)
     env.reset(seed=0)
-    assert (env.is_recording, list(tmp_path.iterdir())) == (False, [])
+    env.close()
+    assert (env.is_recording, env.session_path, list(tmp_path.glob("DataSessions/*"))) == (False, None, [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"camera": {"frame_rate": 40}}, r"camera 'wall': frame_rate='40': does not divide"),
+        ({"camera": {"frame_rate": 25}, "koyu": {"name": "cubes"}}, "row i of a koyu bundle is frame i"),
+    ],
+)
+def test_a_rate_that_does_not_fit_the_first_step_is_refused_and_leaves_nothing(
+    record: Any, wall: Any, tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    env = record(without_a_rate(), mode="robot_arm", cameras=[{**wall, **fields.pop("camera")}], **fields)
+    for _ in range(2):
+        env.reset(seed=0)
+        with pytest.raises(lr.SettingsError, match=message):
+            steps(env, 1)
+        assert (env.is_recording, env.session_path, list(tmp_path.glob("DataSessions/*"))) == (False, None, [])
+        steps(env, 1)
     env.close()
 
 

@@ -83,14 +83,15 @@ def test_report_02_two_hundred_orders_of_done_and_reset(tmp_path: Path, discards
     chance = random.Random(2)
     for game in range(100):
         length = chance.randint(1, 4)
+        sink, expected = MemorySink(tmp_path), Expected(length, discards)
         env = lr.RecordSession(
             CountEnv(length),
             mode="custom",
             columns=[lr.Column("obs", "gym:obs")],
-            output_dir=tmp_path,
             discard_and_retry_failed=discards,
+            formats=(),
+            sinks=[sink],
         )
-        sink, expected = MemorySink.into(env, tmp_path), Expected(length, discards)
         play(env, expected, ["reset", *chance.choices(["reset", "step", "won", "lost"], [2, 5, 1, 1], k=30)])
         env.close()
         expected.end(success=expected.t >= length)
@@ -371,7 +372,7 @@ def test_report_18_a_slow_encoder_drops_no_frame(
     working = VideoEncoder.write
 
     def write(encoder: VideoEncoder, *args: Any, **named: Any) -> None:
-        jobs = env.observer._recording._worker._jobs
+        jobs = env.recorder.recording._worker._jobs
         # Of sixteen scenes one is being drawn, and fifteen wait.
         while jobs.qsize() < 15 and not over.wait(0.001):
             pass
@@ -402,7 +403,7 @@ def test_report_19_an_encoder_that_hangs_is_an_error_after_a_bounded_wait(
         env.close()
     finally:
         go_on.set()
-        env.observer._recording._worker._thread.join(30)
+        env.recorder.recording._worker._thread.join(30)
 
 
 def test_report_20_a_rate_that_does_not_divide_is_refused(record: Any, tmp_path: Path, seen: Any) -> None:

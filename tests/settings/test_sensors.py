@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.draw.depth import sensor_codes
+from lucky_recorder.capture.depth import sensor_codes
 from lucky_recorder.settings import sensors
 from lucky_recorder.settings.sensors import DEPTH_SENSORS, View, active_stereo, depth_sensor, disparity, stereo_shadow
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import math
@@ -10,13 +9,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import settings as running
 from hypothesis import strategies as st
 
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.settings.recorder import Camera, Column, FreeCamera, RecorderSettings
+from lucky_recorder.settings.camera import Camera, FreeCamera
+from lucky_recorder.settings.column import Column
+from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.settings.lidar import Lidar
+from lucky_recorder.settings.recorder import RecorderSettings
 
 
 class Verdict:
@@ -103,11 +107,11 @@ def _with_names(settings: RecorderSettings) -> RecorderSettings:
     def named(value: Any) -> Any:
         return f"{value.__module__}:{value.__qualname__}" if callable(value) else value
 
-    return dataclasses.replace(
+    return attrs.evolve(
         settings,
         success=named(settings.success),
         episode_trigger=named(settings.episode_trigger),
-        columns=tuple(dataclasses.replace(c, source=named(c.source)) for c in settings.columns),
+        columns=tuple(attrs.evolve(c, source=named(c.source)) for c in settings.columns),
     )
 
 
@@ -123,12 +127,12 @@ def test_settings_come_back_from_a_file(tmp_path: Path) -> None:
     free = FreeCamera(lookat=(0, 0, 1), distance=1.5)
     settings = RecorderSettings(
         output_dir=tmp_path / "Würfel",
-        data_hz="200/3",  # type: ignore[arg-type]
+        data_hz="200/3",
         columns=(
             Column("grip", gripper_width),
             Column("imu", "sensor:imu", shape=(3,), names=("x", "y", "z"), unit="m/s²"),
         ),
-        cameras=(Camera("Front", source=free, frame_rate=25), Camera("Wrist", source=0)),  # type: ignore[arg-type]
+        cameras=(Camera("Front", source=free, frame_rate=25), Camera("Wrist", source=0)),
         tasks=('Say "hi"\\ and\tgo\x7f\n', "立方体"),
     )
     path = tmp_path / "recorder.toml"
@@ -137,6 +141,28 @@ def test_settings_come_back_from_a_file(tmp_path: Path) -> None:
     assert RecorderSettings.of(str(path), mode="full_scene").mode == "full_scene"
     path.write_text(settings.to_toml().replace("\n", "\r\n"), encoding="utf-8-sig")  # as Windows editors write it
     assert RecorderSettings.of(path) == _with_names(settings)
+
+
+SEEN = RecorderSettings(
+    record_masks=True,
+    hardware_encoder=True,
+    video_format="hevc",
+    cameras=[
+        Camera(
+            "Front", depth_mode="rgbd", depth_scale=0.0005, sensor_model="ActiveStereo", masks=["cube", "hand"],
+            sensor_params={"noise_px": 0.1}, debug_channel="disparity", frame_rate=Fraction(100, 3),
+        ),
+    ],
+    lidars=[Lidar("Top", site="tip", azimuth=(-90, 90, 5), rate=10, noise_m=0.01, record_video_proxy=True)],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "settings", [SEEN, RecorderSettings(koyu=KoyuSettings("x", path="bundles", id_seed=2**63 - 1))]
+)
+def test_what_is_nested_comes_back_from_json_and_toml(settings: RecorderSettings) -> None:
+    assert RecorderSettings.of(json.loads(json.dumps(settings.to_dict()))) == settings
+    assert RecorderSettings.of(tomllib.loads(settings.to_toml())) == settings
 
 
 def test_toml_leaves_out_what_is_none() -> None:

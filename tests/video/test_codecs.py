@@ -11,9 +11,10 @@ import av
 import numpy as np
 import pytest
 
+from lucky_recorder.episode.keys import VIDEO_FORMATS
 from lucky_recorder.errors import VideoError
 from lucky_recorder.settings.recorder import PRESETS
-from lucky_recorder.video.codecs import CODECS, VIDEO_FORMATS, known
+from lucky_recorder.video.codecs import CODECS, known
 from lucky_recorder.video.decode import FrameReader, decode_all
 from lucky_recorder.video.probe import probe
 

@@ -1,4 +1,4 @@
-"""A shield: collections of garbage that happen to run in the drawing thread are kept away from its GL context.
+"""Garbage collections that happen to run in the drawing thread are kept away from its GL context.
 
 A renderer that was dropped without being closed frees its textures, buffers and lists wherever the collection that
 finds it runs, in whatever context is current there. In ours these are our own, of the same numbers: pictures would
@@ -15,7 +15,7 @@ from lucky_recorder.capture.draw.context import Context
 
 
 class CollectionGuard:
-    """While it is up, no context is current in this thread during a collection of garbage.
+    """Until it is removed, no context is current in this thread during a collection of garbage.
 
     Args:
         context: The context that is current in this thread otherwise.
@@ -36,7 +36,7 @@ class CollectionGuard:
         else:
             self._context.make_current()
 
-    def lower(self) -> None:
+    def remove(self) -> None:
         """Leave collections alone again."""
         if self._around in gc.callbacks:
             gc.callbacks.remove(self._around)

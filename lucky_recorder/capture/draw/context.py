@@ -12,9 +12,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from lucky_recorder.episode.keys import GL_PACKAGES
 from lucky_recorder.errors import GLError
+from lucky_recorder.lazy import lazy
 
-PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
+# PyOpenGL binds to a platform when it is imported, and MuJoCo's own contexts import it: not before one has been chosen.
+EGL, GL, osmesa = lazy("OpenGL.EGL"), lazy("OpenGL.GL"), lazy("OpenGL.osmesa")
+mujoco_egl, mujoco_osmesa = lazy("mujoco.egl"), lazy("mujoco.osmesa")
+
 _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
 
 
@@ -46,13 +51,8 @@ class Context(NamedTuple):
     def release(self) -> None:
         """Leave this thread without a current context."""
         if self.backend == "egl":
-            from mujoco import egl
-            from OpenGL import EGL
-
-            EGL.eglMakeCurrent(egl.EGL_DISPLAY, EGL.EGL_NO_SURFACE, EGL.EGL_NO_SURFACE, EGL.EGL_NO_CONTEXT)
+            EGL.eglMakeCurrent(mujoco_egl.EGL_DISPLAY, EGL.EGL_NO_SURFACE, EGL.EGL_NO_SURFACE, EGL.EGL_NO_CONTEXT)
         else:
-            from OpenGL import GL, osmesa
-
             osmesa.OSMesaMakeCurrent(None, None, GL.GL_FLOAT, 0, 0)
 
 
@@ -60,7 +60,7 @@ def remedy() -> str:
     """Return what to do where no context can be made."""
     return (
         f"no OpenGL context can be made here, so cameras cannot be drawn; on Debian or Ubuntu: apt-get install "
-        f"{' '.join(PACKAGES)} (or libosmesa6), or record without cameras"
+        f"{' '.join(GL_PACKAGES)} (or libosmesa6), or record without cameras"
     )
 
 
@@ -129,13 +129,13 @@ def make_context_of(backend: str) -> Context:
     if backend == "egl":
         if not _has_egl():
             raise GLError("libEGL or libOpenGL is not installed, or finds no device to draw on")
-        from mujoco.egl import GLContext
+        make = mujoco_egl.GLContext
     else:
         if not _has_osmesa():
             raise GLError("libOSMesa is not installed")
-        from mujoco.osmesa import GLContext
+        make = mujoco_osmesa.GLContext
     with _blaming(_bound_platform(), backend):
-        context = GLContext(64, 64)
+        context = make(64, 64)
         context.make_current()
     return Context(context, backend, renderer_name())
 
@@ -151,7 +151,7 @@ def _blaming(bound: str, backend: str) -> Iterator[None]:
     """Name the reason where it is that PyOpenGL was imported for another platform; MuJoCo before 4 cannot help that."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # drivers and PyOpenGL raise whatever they like
         if bound in ("", backend):
             raise
         remedy = f"set PYOPENGL_PLATFORM={backend} before Python starts"
@@ -160,7 +160,5 @@ def _blaming(bound: str, backend: str) -> Iterator[None]:
 
 def renderer_name() -> str:
     """Return what draws in the current context, in the driver's words."""
-    from OpenGL import GL
-
     name = GL.glGetString(GL.GL_RENDERER)
     return name.decode() if name else "unknown"

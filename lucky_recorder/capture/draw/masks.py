@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import names
+from lucky_recorder.episode.keys import MOST_LABELS
 from lucky_recorder.errors import SettingsError
-
-if TYPE_CHECKING:
-    import mujoco
-
-MOST_LABELS = 255
 
 
 class Labels:
@@ -56,8 +52,6 @@ class Labels:
 
     def _of_segments(self, scene: mujoco.MjvScene) -> NDArray[np.uint8]:
         """Return the label of each segment id; 0 is the background's."""
-        import mujoco
-
         geom_type = int(mujoco.mjtObj.mjOBJ_GEOM)
         labels = np.zeros(scene.ngeom + 1, np.uint8)
         for geom in scene.geoms[: scene.ngeom]:
@@ -67,8 +61,6 @@ class Labels:
 
 
 def _geoms(model: mujoco.MjModel, name: str, field: str) -> list[int]:
-    import mujoco
-
     body = int(mujoco.mj_name2id(model, int(mujoco.mjtObj.mjOBJ_BODY), name))
     if body >= 0:
         return [g for g in range(model.ngeom) if names.is_within(model, int(model.geom_bodyid[g]), body)]

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.capture.depth import Frustum, metres
 from lucky_recorder.capture.draw import context as gl
 from lucky_recorder.capture.draw.collections import CollectionGuard
-from lucky_recorder.capture.draw.depth import Frustum, metres
 from lucky_recorder.capture.mujoco import assets
 from lucky_recorder.capture.snapshot import SceneSnapshot
-from lucky_recorder.settings.bindings import Camera
-
-if TYPE_CHECKING:
-    import mujoco
+from lucky_recorder.settings.camera import Camera
 
 Pixels = NDArray[np.uint8]
 
@@ -40,18 +38,17 @@ class Renderer:
     def __init__(self, cameras: Sequence[Camera], quality: str) -> None:
         self._cameras = tuple(cameras)
         self._quality = quality
-        self._width = max(c.width for c in cameras)
-        self._height = max(c.height for c in cameras)
+        self._largest = max(c.width for c in cameras), max(c.height for c in cameras)
         sizes = {(c.height, c.width) for c in cameras}
         self._pixels = {size: np.empty((*size, 3), np.uint8) for size in sizes}
         self._surfaces = {size: Surfaces(np.empty(size, np.float32), np.empty((*size, 3), np.uint8)) for size in sizes}
         self._gl: gl.Context | None = None
         self._guard: CollectionGuard | None = None
         self._model: mujoco.MjModel | None = None
-        self._color: mujoco.MjrContext | None = None
-        self._surface: mujoco.MjrContext | None = None
+        self._color_context: mujoco.MjrContext | None = None
+        self._surface_context: mujoco.MjrContext | None = None
         self._is_plain = False
-        self._seen: tuple[SceneSnapshot, Surfaces] | None = None
+        self._last_pass: tuple[SceneSnapshot, Surfaces] | None = None
 
     @property
     def is_software(self) -> bool:
@@ -79,19 +76,15 @@ class Renderer:
         self._make_contexts()
 
     def _make_contexts(self) -> None:
-        import mujoco
-
         self._free_contexts()
-        self._color = self._context(self._quality)
-        self._color.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
-        self._is_plain = self._color.offSamples == 0 and _has_plain_textures(self._model)
+        self._color_context = self._context(self._quality)
+        self._color_context.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
+        self._is_plain = self._color_context.offSamples == 0 and _has_plain_textures(self._model)
 
     def _context(self, quality: str) -> mujoco.MjrContext:
         """Make a rendering context, large enough for every camera whatever the model's offscreen buffer says."""
-        import mujoco
-
         model: mujoco.MjModel = copy.copy(self._model)
-        model.vis.global_.offwidth, model.vis.global_.offheight = self._width, self._height
+        model.vis.global_.offwidth, model.vis.global_.offheight = self._largest
         if quality != "model":
             model.vis.quality.offsamples = 0
             shadows = 0 if quality == "fastest" else min(model.vis.quality.shadowsize, 1024)
@@ -100,14 +93,12 @@ class Renderer:
 
     def update(self, change: assets.AssetChange) -> None:
         """Bring what the contexts hold to what the user's model says now."""
-        import mujoco
-
         assert self._model is not None
         assets.apply(self._model, change)
         if change.is_deep:
             self._make_contexts()
             return
-        for context in (self._color, self._surface):
+        for context in (self._color_context, self._surface_context):
             if context is None:
                 continue
             for texture in change.textures:
@@ -125,24 +116,23 @@ class Renderer:
         """
         if snapshot.pixels is not None:
             return snapshot.pixels, False
-        import mujoco
-
         size, viewport = self._size(snapshot)
         pixels = self._pixels[size]
-        mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._color)
-        mujoco.mjr_render(viewport, snapshot.scene, self._color)
-        shares = self._shares_its_pass(snapshot)
-        surfaces = self._surfaces[size]
-        mujoco.mjr_readPixels(pixels, surfaces.z if shares else None, viewport, self._color)
-        if shares:
-            self._seen = snapshot, surfaces
+        mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._color_context)
+        mujoco.mjr_render(viewport, snapshot.scene, self._color_context)
+        surfaces = self._surfaces[size] if self._shares_its_pass(snapshot) else None
+        mujoco.mjr_readPixels(pixels, surfaces.z if surfaces else None, viewport, self._color_context)
+        if surfaces:
+            self._last_pass = snapshot, surfaces
         return pixels, True
 
     def _shares_its_pass(self, snapshot: SceneSnapshot) -> bool:
-        """Tell whether the colour pass leaves the z-buffer that a pass of its own would.
+        """Tell whether the colour pass leaves the z-buffer that the pass of surfaces would.
 
-        Only then is it read along: without multisampling, skybox and transparent textures, where every geom is opaque,
-        reflects nothing, and is more than decoration.
+        Drawing twice is what a depth camera costs: where both z-buffers are the same to the bit, one pass is enough.
+        They are not where several samples of a pixel are merged, where a skybox fills the background, where something
+        can be seen through, where a mirror draws the scene again, or where decoration is drawn, such as a
+        rangefinder's ray, which is no surface. A mask needs the pass of surfaces anyway, for the segments.
         """
         camera, scene = self._cameras[snapshot.camera], snapshot.scene
         if not self._is_plain or "depth" not in camera.picture_kinds or camera.masks or scene is None:
@@ -154,26 +144,26 @@ class Renderer:
 
         The pass has a context of its own, without multisampling and shadows: its z-buffer is exact, and it is cheap.
         """
-        if self._seen is not None and self._seen[0] is snapshot:
-            return self._seen[1]
-        import mujoco
-
-        if self._surface is None:
-            self._surface = self._context("fastest")
-            self._surface.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
+        # Snapshots are compared, not scenes: a scene comes back from the pool with another content.
+        if self._last_pass is not None and self._last_pass[0] is snapshot:
+            return self._last_pass[1]
+        if self._surface_context is None:
+            self._surface_context = self._context("fastest")
+            self._surface_context.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
         assert snapshot.scene is not None
         size, viewport = self._size(snapshot)
         surfaces, flags = self._surfaces[size], snapshot.scene.flags
         special = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
+        # The scene is the snapshot's: its flags are put back for whoever draws its colours after this.
         before = flags[special].copy()
         flags[special] = 1
         try:
-            mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._surface)
-            mujoco.mjr_render(viewport, snapshot.scene, self._surface)
-            mujoco.mjr_readPixels(surfaces.segments, surfaces.z, viewport, self._surface)
+            mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._surface_context)
+            mujoco.mjr_render(viewport, snapshot.scene, self._surface_context)
+            mujoco.mjr_readPixels(surfaces.segments, surfaces.z, viewport, self._surface_context)
         finally:
             flags[special] = before
-        self._seen = snapshot, surfaces
+        self._last_pass = snapshot, surfaces
         return surfaces
 
     def depth(self, snapshot: SceneSnapshot) -> tuple[NDArray[np.float32], Frustum]:
@@ -190,22 +180,20 @@ class Renderer:
         return snapshot.labels.ids(self.surfaces(snapshot).segments, snapshot.scene), True
 
     def _size(self, snapshot: SceneSnapshot) -> tuple[tuple[int, int], mujoco.MjrRect]:
-        import mujoco
-
         camera = self._cameras[snapshot.camera]
         return (camera.height, camera.width), mujoco.MjrRect(0, 0, camera.width, camera.height)
 
     def _free_contexts(self) -> None:
-        for context in (self._color, self._surface):
+        for context in (self._color_context, self._surface_context):
             if context is not None:
                 context.free()
-        self._color = self._surface = self._seen = None
+        self._color_context = self._surface_context = self._last_pass = None
 
     def close(self) -> None:
         """Free the contexts."""
         self._free_contexts()
         if self._guard is not None:
-            self._guard.lower()
+            self._guard.remove()
         if self._gl is not None:
             self._gl.gl.free()
         self._gl = self._guard = None
@@ -213,7 +201,5 @@ class Renderer:
 
 def _has_plain_textures(model: mujoco.MjModel) -> bool:
     """Tell whether a model has neither a skybox nor a texture with an alpha channel."""
-    import mujoco
-
     skybox = int(mujoco.mjtTexture.mjTEXTURE_SKYBOX)
     return not any(int(t) == skybox for t in model.tex_type) and all(int(n) <= 3 for n in model.tex_nchannel)

@@ -5,14 +5,24 @@ A driver may crash: as a program, ``python -m lucky_recorder.capture.draw.trial 
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.draw import context as gl
 from lucky_recorder.errors import GLError
+from lucky_recorder.lazy import lazy
+
+if TYPE_CHECKING:
+    import mujoco
+else:
+    # MuJoCo imports the GL platform that MUJOCO_GL names. Where that is missing the context says so, in better words.
+    mujoco = lazy("mujoco")
+# GLFW need not be there: only one of the backends is made of it.
+glfw, mujoco_glfw = lazy("glfw"), lazy("mujoco.glfw")
 
 LEFT, RIGHT = (255, 0, 0), (0, 255, 255)
 WIDTH, HEIGHT = 64, 48
@@ -76,20 +86,15 @@ def _context(backend: str | None) -> gl.Context:
 
 
 def _windowed() -> gl.Context:
-    import glfw
-    from mujoco.glfw import GLContext
-
     if not glfw.init():
         raise GLError("GLFW found no display to open a window on")
-    context = GLContext(WIDTH, HEIGHT)
+    context = mujoco_glfw.GLContext(WIDTH, HEIGHT)
     context.make_current()
     return gl.Context(context, "glfw", gl.renderer_name())
 
 
 def _picture() -> NDArray[np.uint8]:
     """Return uint8 pixels, shape ``(48, 64, 3)``; left is left, whichever row is first."""
-    import mujoco
-
     model = mujoco.MjModel.from_xml_string(_WALLS)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
@@ -108,6 +113,4 @@ def _picture() -> NDArray[np.uint8]:
 
 
 if __name__ == "__main__":
-    import json
-
     print(json.dumps(draw(*sys.argv[1:])._asdict()))

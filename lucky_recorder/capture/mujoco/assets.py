@@ -6,13 +6,11 @@ of materials and a few visual settings are copied when a context is made; they a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import mujoco
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -61,8 +59,6 @@ class AssetWatch:
     """Remembers what the worker's context was last told of a model."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
-        import mujoco
-
         self._model = model
         self._planes = np.flatnonzero(model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE))
         self._arrays = {name: np.array(getattr(model, name)) for name in (*_UPLOADED, *_HELD) if hasattr(model, name)}

@@ -6,13 +6,9 @@ leaves them behind, and rays then miss what has grown or moved.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import mujoco
 
 Floats = NDArray[np.float64]
 
@@ -31,8 +27,6 @@ def refresh(model: mujoco.MjModel) -> None:
 
 
 def _refresh_geoms(model: mujoco.MjModel) -> None:
-    import mujoco
-
     kind = mujoco.mjtGeom
     for geom in range(model.ngeom):
         x, y, z = model.geom_size[geom]
@@ -48,10 +42,15 @@ def _refresh_geoms(model: mujoco.MjModel) -> None:
 
 
 def _refresh_body(model: mujoco.MjModel, body: int) -> None:
-    """Compute the tree of boxes of a body's geoms, in the frame of its inertia; parents stand before their children."""
+    """Compute the tree of boxes of a body's geoms anew, in the frame of its inertia.
+
+    The tree keeps its shape: which geoms share a box was decided when the model was compiled. Where they have moved
+    apart, that costs time, but every box still holds what is in it.
+    """
     first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
     boxes, children = model.bvh_aabb[first : first + count], model.bvh_child[first : first + count]
     geoms = model.bvh_nodeid[first : first + count]
+    # Parents stand before their children: from behind, a node's children are always done.
     for node in reversed(range(count)):
         if geoms[node] >= 0:
             boxes[node] = _box(model, body, int(geoms[node]))
@@ -74,8 +73,6 @@ def _union(one: Floats, other: Floats) -> Floats:
 
 
 def _rotation(quaternion: Floats) -> Floats:
-    import mujoco
-
     matrix = np.empty(9)
     mujoco.mju_quat2Mat(matrix, quaternion)
     return matrix.reshape(3, 3)

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lucky_recorder.capture.mujoco import names
-
-if TYPE_CHECKING:
-    import mujoco
 
 Floats = NDArray[np.float64]
 
@@ -96,8 +94,6 @@ class CommandMap:
 
 def _mapped_joint(model: mujoco.MjModel, actuator: int) -> int:
     """Return the joint whose range an actuator's command is mapped onto, or -1."""
-    import mujoco
-
     commands = names.commands_of(model, actuator)
     if len(commands) != 1 or not model.actuator_ctrllimited[commands[0]]:
         return -1

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.mujoco.simulation import kinematics
-
-if TYPE_CHECKING:
-    import mujoco
-
-    from lucky_recorder.settings.bindings import Lidar
+from lucky_recorder.settings.lidar import Lidar
 
 NO_GEOM = -1
 _NO_BODY = -1
@@ -53,8 +50,6 @@ class Caster:
     """
 
     def __init__(self, lidar: Lidar, model: mujoco.MjModel) -> None:
-        import mujoco
-
         self._lidar = lidar
         self._model = model
         self._data = mujoco.MjData(model)
@@ -73,8 +68,6 @@ class Caster:
             state: The full integration state, float64.
             noise: The scan's source of randomness.
         """
-        import mujoco
-
         model, data = self._model, self._data
         mujoco.mj_setState(model, data, state, int(mujoco.mjtState.mjSTATE_INTEGRATION))
         for stage in self._stages:
@@ -87,8 +80,6 @@ class Caster:
         return Scan(position, orientation, *self._measure(noise))
 
     def _trace(self, origin: NDArray[np.float64], directions: NDArray[np.float64]) -> None:
-        import mujoco
-
         arguments: dict[str, Any] = {
             "m": self._model,
             "d": self._data,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import mujoco
 
 from lucky_recorder.errors import SettingsError
-
-if TYPE_CHECKING:
-    import mujoco
 
 _BALL = ("_qw", "_qx", "_qy", "_qz")
 _FREE = ("_x", "_y", "_z", *_BALL)
@@ -20,8 +18,6 @@ _ORIENTATION = {3: ("_x", "_y", "_z"), 4: _BALL}
 
 def name_of(model: mujoco.MjModel, kind: str, index: int) -> str:
     """Return a thing's name; one without a name is called by its kind and id: ``joint_3``."""
-    import mujoco
-
     given: str | None = mujoco.mj_id2name(model, _object(kind), index)
     return given or f"{kind}_{index}"
 
@@ -32,8 +28,6 @@ def id_of(model: mujoco.MjModel, kind: str, name: str, field: str) -> int:
     Raises:
         SettingsError: If the model has none of that name; names the nearest ones it has.
     """
-    import mujoco
-
     index = int(mujoco.mj_name2id(model, _object(kind), name))
     if index < 0:
         known = all_of(model, kind)
@@ -60,15 +54,11 @@ def all_of(model: mujoco.MjModel, kind: str) -> list[str]:
 
 
 def _object(kind: str) -> int:
-    import mujoco
-
     return int(getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"))
 
 
 def joint_suffixes(model: mujoco.MjModel, joint: int) -> tuple[str, ...]:
     """Return a suffix per position coordinate: none for hinge and slide, ``_qw``… for ball, ``_x``… for free joints."""
-    import mujoco
-
     kind = int(model.jnt_type[joint])
     if kind == int(mujoco.mjtJoint.mjJNT_FREE):
         return _FREE
@@ -79,6 +69,13 @@ def joint_addresses(model: mujoco.MjModel, joint: int) -> range:
     """Return where a joint's coordinates lie in ``qpos``."""
     start = int(model.jnt_qposadr[joint])
     return range(start, start + len(joint_suffixes(model, joint)))
+
+
+def joint_degrees(model: mujoco.MjModel, joint: int) -> range:
+    """Return where a joint's degrees of freedom lie in ``qvel``: turning has three, though a quaternion has four."""
+    degrees = {7: 6, 4: 3, 1: 1}[len(joint_suffixes(model, joint))]
+    start = int(model.jnt_dofadr[joint])
+    return range(start, start + degrees)
 
 
 def actuator_count(model: mujoco.MjModel) -> int:
@@ -110,23 +107,17 @@ def _command_suffixes(model: mujoco.MjModel, actuator: int, count: int) -> tuple
 
 
 def _is_orientation(model: mujoco.MjModel, actuator: int) -> bool:
-    import mujoco
-
     return int(model.actuator_trntype[actuator]) == int(getattr(mujoco.mjtTrn, "mjTRN_SO3", -1))
 
 
 def drives_joint_directly(model: mujoco.MjModel, actuator: int) -> bool:
     """Tell whether an actuator has a joint transmission."""
-    import mujoco
-
     direct = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
     return int(model.actuator_trntype[actuator]) in direct
 
 
 def driven_joints(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
     """Return the joints an actuator drives: of its joint transmission, or of its fixed tendon."""
-    import mujoco
-
     target, reference = (int(i) for i in model.actuator_trnid[actuator])
     turns_ball = _is_orientation(model, actuator) and reference < 0
     if turns_ball or drives_joint_directly(model, actuator):
@@ -138,8 +129,6 @@ def driven_joints(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
 
 def actuator_bodies(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
     """Return the bodies an actuator acts on."""
-    import mujoco
-
     joints = driven_joints(model, actuator)
     if joints:
         return tuple(int(model.jnt_bodyid[j]) for j in joints)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import mujoco
 
 from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.robots import Driven, Robot
 from lucky_recorder.errors import SettingsError
-
-if TYPE_CHECKING:
-    import mujoco
 
 
 def find_robots(model: mujoco.MjModel, roots: Sequence[str] | None) -> tuple[Robot, ...]:

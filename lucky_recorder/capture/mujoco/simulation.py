@@ -7,14 +7,12 @@ After `mj_step`, positions of bodies, sensors and pictures lag the joint positio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
 
 from lucky_recorder.capture.sync import Sync
-
-if TYPE_CHECKING:
-    import mujoco
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class Simulation:
@@ -27,8 +25,6 @@ class Simulation:
     """
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        import mujoco
-
         self.model = model
         self.data = data
         self.private = mujoco.MjData(model)
@@ -41,8 +37,6 @@ class Simulation:
 
         None where the model switches that off.
         """
-        import mujoco
-
         if int(self.model.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_AUTORESET):
             return None
         first, last = int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC)
@@ -51,9 +45,6 @@ class Simulation:
 
     def fingerprint(self) -> bytes:
         """Return everything that decides what a camera sees, as it is now, in the user's data."""
-        import mujoco
-        import numpy as np
-
         what = mujoco.mjtState
         signature = int(what.mjSTATE_FULLPHYSICS) | int(what.mjSTATE_MOCAP_POS) | int(what.mjSTATE_MOCAP_QUAT)
         state = np.empty(mujoco.mj_stateSize(self.model, signature))
@@ -61,9 +52,11 @@ class Simulation:
         return state.tobytes()
 
     def sync(self, level: Sync) -> None:
-        """Bring the private data to the user's present state."""
-        import mujoco
+        """Bring the private data to the user's present state.
 
+        Computed in the user's own data, what follows from the state would be other than the environment left it, and so
+        would be what it reads of it: the run with the recorder would not be the run without it.
+        """
         self._copy(self.model, self.data, self.private)
         if level is Sync.FORWARD:
             mujoco.mj_forward(self.model, self.private)
@@ -73,9 +66,8 @@ class Simulation:
 
 
 def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], None]:
-    import mujoco
-    import numpy as np
-
+    # All that the next step depends on, its warm start too: what is computed from it is the same to the bit as it would
+    # be in the user's own data.
     everything = int(mujoco.mjtState.mjSTATE_INTEGRATION)
     if hasattr(mujoco, "mj_copyState"):
         copy = mujoco.mj_copyState
@@ -91,8 +83,6 @@ def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], 
 
 def kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.MjData], None], ...]:
     """Return the cheap stages that place everything a picture shows."""
-    import mujoco
-
     steps = [mujoco.mj_fwdKinematics] if hasattr(mujoco, "mj_fwdKinematics") else _single_kinematics(model)
     if (model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER)).any():
         # Their rays are drawn as lines as long as what they read.
@@ -102,8 +92,6 @@ def kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.
 
 def _single_kinematics(model: mujoco.MjModel) -> list[Callable[[mujoco.MjModel, mujoco.MjData], None]]:
     """Return the same for a MuJoCo that has no name for all of it."""
-    import mujoco
-
     steps = [mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_camlight]
     if model.nflex:
         steps.append(mujoco.mj_flex)

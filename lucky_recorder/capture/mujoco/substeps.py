@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mujoco
+
 from lucky_recorder.capture.find import PHYSICS_STEP
 from lucky_recorder.errors import CaptureError
 
@@ -30,8 +32,6 @@ class Substeps:
         setattr(self._env, PHYSICS_STEP, self._step)
 
     def _step(self, ctrl: Any, n_frames: int) -> None:
-        import mujoco
-
         env = self._env
         if not self.is_recording:
             self._whole(ctrl, n_frames)

@@ -65,21 +65,21 @@ def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up()
             pass
 
     context = Context()
-    shield = CollectionGuard(cast(gl.Context, context))
+    guard = CollectionGuard(cast(gl.Context, context))
     gc.collect()
     assert context.made_current == 1
     elsewhere = threading.Thread(target=gc.collect)
     elsewhere.start()
     elsewhere.join()
     assert context.made_current == 1
-    shield.lower()
-    shield.lower()
+    guard.remove()
+    guard.remove()
     gc.collect()
     assert context.made_current == 1
-    assert not any(getattr(callback, "__self__", None) is shield for callback in gc.callbacks)
+    assert not any(getattr(callback, "__self__", None) is guard for callback in gc.callbacks)
 
 
-def test_a_renderer_that_is_closed_leaves_no_shield() -> None:
+def test_a_renderer_that_is_closed_leaves_no_guard() -> None:
     before = len(gc.callbacks)
     model = scene("joint_zoo")
     with Film(model, mujoco.MjData(model), [lr.Camera("overview", width=64, height=48)]) as film:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 
 import mujoco
@@ -10,7 +8,7 @@ import pytest
 
 from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.mujoco.robots import find_robots, model_name
-from lucky_recorder.episode.schema import entity_id
+from lucky_recorder.capture.robots import entity_id
 from lucky_recorder.errors import SettingsError
 from tests.capture.models import arm, features, rows, scene, source_of
 
@@ -89,18 +87,6 @@ def test_names_cover_every_robot_in_turn() -> None:
     assert columns["observation.state"].names == expected
     assert columns["observation.state"].lucky_names == expected
     assert columns["action"].shape == columns["observation.state"].shape == (6,)
-
-
-def test_an_entity_id_is_the_same_in_every_process_and_fits_a_signed_64_bit_integer() -> None:
-    robots = ("left_base", "right_base", "", "机器人")
-    here = [entity_id(name) for name in robots]
-    code = f"from lucky_recorder.episode.schema import entity_id; print([entity_id(n) for n in {robots}])"
-    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert there.strip() == str(here)
-    assert here[0] == entity_id("left_base") == 5694537933012128263
-    assert len(set(here)) == 4
-    assert all(-(2**63) <= number < 2**63 for number in here)
-    assert any(entity_id(f"robot{i}") < 0 for i in range(10))
 
 
 def test_robots_that_differ_in_actuators_are_refused_naming_both() -> None:

@@ -11,12 +11,10 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.capture.mujoco import snapshot
 from lucky_recorder.capture.mujoco.snapshot import ScenePool
-from lucky_recorder.capture.render import rendered
-from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.episode.keys import MOST_SCENES
-from lucky_recorder.errors import SettingsError, StreamError, WorkerStalledError
-from tests.capture.drawing import HEIGHT, WIDTH, Film, free_camera, reference
-from tests.capture.models import contents, scene, source_of
+from lucky_recorder.errors import WorkerStalledError
+from tests.capture.drawing import HEIGHT, WIDTH, Film, reference
+from tests.capture.models import contents, moving, scene, source_of
 
 PLANE = """
 <mujoco>
@@ -39,14 +37,6 @@ PLANE = """
 
 def camera(name: str = "overview", **fields: Any) -> lr.Camera:
     return lr.Camera(name, **{"width": WIDTH, "height": HEIGHT, **fields})
-
-
-def moving() -> tuple[mujoco.MjModel, mujoco.MjData]:
-    model = scene("joint_zoo")
-    data = mujoco.MjData(model)
-    data.qvel[:] = np.linspace(-2, 2, model.nv)
-    mujoco.mj_step(model, data, 20)
-    return model, data
 
 
 def test_a_snapshot_shows_the_state_it_was_taken_in_whatever_happens_before_it_is_drawn() -> None:
@@ -91,45 +81,6 @@ def test_which_camera_used_a_scene_before_does_not_matter() -> None:
         film.draw(film.look())
         for again, pixels in zip(film.draw(film.look()), first, strict=True):
             np.testing.assert_array_equal(again, pixels)
-
-
-def test_cameras_by_name_by_id_and_free_ones() -> None:
-    model, data = moving()
-    views = {
-        "overview": camera(),
-        "by_name": camera("by_name", source="overview"),
-        "by_id": camera("by_id", source=0),
-        "free": camera("free", source=lr.FreeCamera()),
-        "placed": camera("placed", source=lr.FreeCamera(lookat=(0, 0, 0.4), distance=1.5, azimuth=30, elevation=-10)),
-    }
-    with Film(model, data, list(views.values())) as film:
-        pixels = dict(zip(views, film.frame(), strict=True))
-    for name in ("overview", "by_name", "by_id"):
-        np.testing.assert_array_equal(pixels[name], reference(model, data, "overview"))
-    default = free_camera(model, azimuth=90.0, elevation=-45.0)
-    np.testing.assert_array_equal(pixels["free"], reference(model, data, default))
-    placed = free_camera(model, lookat=np.array([0, 0, 0.4]), distance=1.5, azimuth=30, elevation=-10)
-    np.testing.assert_array_equal(pixels["placed"], reference(model, data, placed))
-    assert (pixels["free"] != pixels["placed"]).any()
-
-
-@pytest.mark.parametrize(
-    ("source", "why"), [("overveiw", "it has: overview"), (1, "has 1 cameras, ids from 0"), (None, "it has: overview")]
-)
-def test_a_camera_that_is_not_there_is_refused_naming_those_that_are(source: Any, why: str) -> None:
-    with pytest.raises(SettingsError, match=f"camera 'front': source=.*{why}"):
-        source_of(scene("joint_zoo"), cameras=[camera("front", source=source)])
-
-
-def test_a_free_camera_needs_no_camera_in_the_model() -> None:
-    model = mujoco.MjModel.from_xml_string(
-        "<mujoco><worldbody><body><joint/><geom size='0.1'/></body></worldbody></mujoco>"
-    )
-    data = mujoco.MjData(model)
-    with Film(model, data, [camera("free", source=lr.FreeCamera())]) as film:
-        np.testing.assert_array_equal(
-            film.frame()[0], reference(model, data, free_camera(model, azimuth=90.0, elevation=-45.0))
-        )
 
 
 def test_taking_snapshots_touches_nothing_of_the_users() -> None:
@@ -237,56 +188,3 @@ def test_a_pool_grows_once_not_with_every_scene_that_is_too_small() -> None:
     small = [pool.take() for _ in range(4)]
     sizes = [pool.larger(s).maxgeom for s in small]
     assert sizes == [2 * small[0].maxgeom] * 4
-
-
-# Pictures that the environment renders itself.
-
-
-def film_of(render: Any, **fields: Any) -> np.ndarray:
-    return rendered(render, camera("seen", source="render", **fields))
-
-
-def test_a_rendered_picture_is_copied() -> None:
-    kept = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
-    picture = film_of(lambda: kept)
-    kept[:] = 9
-    assert picture.max() == 0
-
-
-@pytest.mark.parametrize(
-    ("picture", "why"),
-    [
-        (
-            np.zeros((32, 40, 3), np.uint8),
-            r"uint8 \(32, 40, 3\), expected uint8 \(48, 64, 3\); set width=40, height=32",
-        ),
-        (np.zeros((HEIGHT, WIDTH, 4), np.uint8), r"\(48, 64, 4\)"),
-        (np.zeros((HEIGHT, WIDTH), np.uint8), r"gives uint8 \(48, 64\)"),
-        (np.zeros((HEIGHT, WIDTH, 3)), "gives float64"),
-        (None, "gives object"),
-        ([np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "a list of frames; use render_mode='rgb_array'"),
-    ],
-)
-def test_what_is_no_picture_of_the_cameras_size_is_refused_naming_the_camera(picture: Any, why: str) -> None:
-    with pytest.raises(StreamError, match=f"camera 'seen'.*{why}"):
-        film_of(lambda: picture)
-
-
-def test_a_render_that_raises_names_the_camera_and_the_error() -> None:
-    def broken() -> None:
-        raise ZeroDivisionError("no GPU today")
-
-    with pytest.raises(
-        StreamError, match=r"camera 'seen': env.render\(\) failed: ZeroDivisionError: no GPU today"
-    ) as caught:
-        film_of(broken)
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-
-def test_a_picture_without_a_scene_has_nothing_to_give_back() -> None:
-    SceneSnapshot(0, pixels=np.zeros((2, 2, 3), np.uint8)).release()
-
-
-def test_a_source_without_rendering_refuses_a_rendered_camera() -> None:
-    with pytest.raises(SettingsError, match=r"camera 'seen': source='render'.*render_mode='rgb_array'"):
-        source_of(scene("joint_zoo"), cameras=[camera("seen", source="render")])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.draw.depth import Frustum, codes, metres, sensor_codes
+from lucky_recorder.capture.depth import Frustum, codes, metres, sensor_codes
 from lucky_recorder.settings.sensors import View
 from lucky_recorder.testing import CountEnv, check_session
 from tests.capture.drawing import Film, free_camera
@@ -238,7 +238,7 @@ def test_a_ramp_of_every_code_survives(record: Any, monkeypatch: pytest.MonkeyPa
     def drawn(camera: Any, view: Any) -> np.ndarray:
         return np.roll(ramp, next(frames), axis=0)
 
-    monkeypatch.setattr("lucky_recorder.capture.draw.depth.sensor_codes", drawn)
+    monkeypatch.setattr("lucky_recorder.recorder.tracks.sensor_codes", drawn)
 
     env = record(
         CountEnv(3, mujoco=True), mode="robot_arm",

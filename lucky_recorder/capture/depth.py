@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.settings.bindings import Camera
+from lucky_recorder.settings.camera import Camera
 from lucky_recorder.settings.sensors import DEPTH_SENSORS, MOST_CODES, View
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Arrays into frames: each picture is copied once, right side up, into a frame that is reused."""
+"""Arrays into frames: each array is copied once, right side up, into one frame that is used again for the next."""
 
 from __future__ import annotations
 
@@ -20,11 +20,18 @@ _BLOCK_MEAN = int(Interpolation.AREA) | 0x4000
 _NO_CHROMA = 128
 
 
-class Picture:
-    """The picture that every frame of a video goes through, reused, in its caller's thread."""
+class Frame:
+    """The one frame that every picture of a video goes through.
+
+    It is used again for each, since allocating one costs more than copying into it; so it belongs to one thread.
+    """
 
     def __init__(self, codec: Codec, width: int, height: int) -> None:
-        """Allocate it: RGB is converted frame by frame, a single channel is the stored frame's first plane."""
+        """Allocate it.
+
+        Colours are painted as RGB and converted when they are taken out. Depth codes and label ids are painted into the
+        first plane of the frame that is stored, so nothing can change them on their way.
+        """
         converts = codec.takes is RGB
         self._frame = av.VideoFrame(width, height, RGB.pixel_format if converts else codec.pix_fmt)
         self._pixels = _pixels(self._frame, codec, width, height)
@@ -40,7 +47,7 @@ class Picture:
         np.copyto(self._pixels, pixels[::-1] if bottom_up else pixels)
 
     def at(self, index: int, time_base: Fraction) -> av.VideoFrame:
-        """Return the picture as frame ``index``, in the pixel format that is stored."""
+        """Return what was painted as frame ``index`` of the video, in the pixel format that is stored."""
         frame = self._stored(self._frame)
         frame.pts = index
         frame.time_base = time_base

@@ -1,0 +1,87 @@
+"""Places in a simulation's arrays that a column of the user's own may name, such as ``sensor:NAME`` or ``qpos:JOINT``.
+
+Positions and velocities of joints are the state itself, and stand in the user's data. Sensors and the poses of bodies
+and sites follow from it, and lag it there by a physics step: they are read from the private data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.simulation import Simulation
+
+
+class Place(NamedTuple):
+    """Where a quantity stands.
+
+    Attributes:
+        view: An array that always shows the present value.
+        select: Which elements of it; None for all.
+    """
+
+    view: NDArray[Any]
+    select: range | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The quantity's shape."""
+        return tuple(self.view.shape) if self.select is None else (len(self.select),)
+
+
+def place_of(simulation: Simulation, kind: str, name: str, field: str) -> Place:
+    """Find a quantity.
+
+    Args:
+        simulation: Where.
+        kind: One of `lucky_recorder.episode.keys.MUJOCO_SOURCES`.
+        name: The name of the sensor, joint, actuator, body or site.
+        field: The setting's name, for the error.
+
+    Raises:
+        SettingsError: If the model has none of that name.
+    """
+    return _PLACES[kind](simulation, name, field)
+
+
+def _qpos(simulation: Simulation, name: str, field: str) -> Place:
+    joint = names.id_of(simulation.model, "joint", name, field)
+    return Place(simulation.data.qpos, names.joint_addresses(simulation.model, joint))
+
+
+def _qvel(simulation: Simulation, name: str, field: str) -> Place:
+    joint = names.id_of(simulation.model, "joint", name, field)
+    return Place(simulation.data.qvel, names.joint_degrees(simulation.model, joint))
+
+
+def _ctrl(simulation: Simulation, name: str, field: str) -> Place:
+    actuator = names.id_of(simulation.model, "actuator", name, field)
+    return Place(simulation.data.ctrl, names.commands_of(simulation.model, actuator))
+
+
+def _sensor(simulation: Simulation, name: str, field: str) -> Place:
+    model = simulation.model
+    sensor = names.id_of(model, "sensor", name, field)
+    start = int(model.sensor_adr[sensor])
+    return Place(simulation.private.sensordata, range(start, start + int(model.sensor_dim[sensor])))
+
+
+def _pose(kind: str, array: str) -> Callable[[Simulation, str, str], Place]:
+    def place(simulation: Simulation, name: str, field: str) -> Place:
+        return Place(getattr(simulation.private, array)[names.id_of(simulation.model, kind, name, field)])
+
+    return place
+
+
+_PLACES: dict[str, Callable[[Simulation, str, str], Place]] = {
+    "sensor": _sensor,
+    "qpos": _qpos,
+    "qvel": _qvel,
+    "ctrl": _ctrl,
+    "xpos": _pose("body", "xpos"),
+    "xquat": _pose("body", "xquat"),
+    "site_xpos": _pose("site", "site_xpos"),
+}

@@ -1,0 +1,1 @@
+"""What each command takes: its options and its help, one file per command, nothing heavy."""

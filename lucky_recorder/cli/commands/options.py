@@ -1,0 +1,21 @@
+"""Options that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SessionFolder = Annotated[Path, typer.Argument(help="The session's folder.", show_default=False)]
+DatasetFolder = Annotated[Path, typer.Argument(help="The dataset's folder.", show_default=False)]
+
+Decode = Annotated[bool, typer.Option(help="Decode every video frame, or only count them.")]
+
+EnvId = Annotated[str | None, typer.Option(metavar="ID", help="Id of a Gymnasium environment.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of the first reset; the next takes the next.")]
+Cameras = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME[:WxH]", help="A camera of the model, or 'render' for env.render(). Repeatable."),
+]
+Mode = Annotated[str | None, typer.Option(metavar="MODE", help="robot_arm, full_scene or custom.")]

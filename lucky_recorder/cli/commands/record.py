@@ -1,0 +1,84 @@
+"""``lucky-recorder record``: record episodes of a Gymnasium environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lucky_recorder import cli
+from lucky_recorder.cli.asked import read_cameras, read_lidars
+from lucky_recorder.cli.commands.options import Cameras, EnvId, Mode, Seed
+
+EPISODES = 10
+
+
+def record(
+    env: EnvId = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file: fields of RecorderSettings, and env, episodes, policy, fail."),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="A function of the observation, or a class made with the environment. "
+            "Default: the environment's expert, else random actions.",
+        ),
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help=f"Episodes to keep; {EPISODES} if it is not said.")
+    ] = None,
+    seed: Seed = None,
+    camera: Cameras = None,
+    render_quality: Annotated[
+        str | None, typer.Option(metavar="QUALITY", help="model, or fast or fastest: cheaper shadows, for a CPU.")
+    ] = None,
+    depth: Annotated[
+        str | None,
+        typer.Option(metavar="MODE", help="Depth of every camera of the model: rgbd, separate or depth_only."),
+    ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A body or geom that every camera of the model masks. Repeatable."),
+    ] = None,
+    lidar: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SITE[:RATE]", help="A lidar on a site, scans per second. Repeatable."),
+    ] = None,
+    video_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="h264, hevc or av1.")] = None,
+    mode: Mode = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where DataSessions/ is made; here if it is not said.")
+    ] = None,
+    discard: Annotated[
+        bool | None, typer.Option("--discard/--keep-failed", help="Discard failed episodes; kept if it is not said.")
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Description of a task. Repeatable.")] = None,
+    fail: Annotated[
+        float | None, typer.Option(metavar="P", help="Probability that the environment's expert is to fail.")
+    ] = None,
+) -> None:
+    """Record episodes of a Gymnasium environment, and check the session.
+
+    Exit status: 0 for a good session, 1 if it has faults, 2 if it cannot be recorded, 130 after Ctrl-C.
+    """
+    options = {
+        "env": env,
+        "policy": policy,
+        "episodes": episodes,
+        "fail": fail,
+        "seed": seed,
+        "render_quality": render_quality,
+        "mode": mode,
+        "output_dir": output_dir,
+        "discard_and_retry_failed": discard,
+        "tasks": task or None,
+        "cameras": read_cameras(camera, depth, mask),
+        "record_masks": True if mask else None,
+        "lidars": read_lidars(lidar),
+        "video_format": video_format,
+    }
+    cli.record.record(config, options, EPISODES)

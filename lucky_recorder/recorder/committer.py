@@ -1,0 +1,265 @@
+"""The worker's half of an open session: what was seen is drawn and encoded, what has ended is committed.
+
+Every method but the constructor and `Committer.told_failure` runs in the worker's thread, in the order of the
+queue. So the takes come one after another, and nothing here needs a lock. What fails is noted in
+`Counts.failure`; the caller finds it at the next tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from lucky_recorder.capture.source import Source
+from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
+from lucky_recorder.episode.sink import Prepared, Sink
+from lucky_recorder.errors import LuckyRecorderError, StreamError
+from lucky_recorder.recorder.devices import Devices
+from lucky_recorder.recorder.lane import release
+from lucky_recorder.recorder.messages import Counts, Ended, Layout, Seen
+from lucky_recorder.recorder.tracks import Tracks, unlink
+
+
+class OpenFiles(NamedTuple):
+    """The files of the take that is being drawn.
+
+    Attributes:
+        take: Its number.
+        tracks: The files.
+    """
+
+    take: int
+    tracks: Tracks
+
+
+class Committer:
+    """Draws, encodes and commits the takes of one session.
+
+    Attributes:
+        devices: What draws and scans.
+        sinks: The formats, the session first if there is one.
+        is_closed: Whether everything is written.
+
+    Args:
+        source: What the pictures and rows are of.
+        counts: Where it says how it stands.
+    """
+
+    def __init__(self, source: Source, counts: Counts) -> None:
+        self.devices = Devices(source.settings, source.renderer, Layout(source.schema, source.clocks))
+        self.sinks: tuple[Sink, ...] = ()
+        self.is_closed = False
+        self._discards_failed = source.settings.discard_and_retry_failed
+        self._counts = counts
+        self._files: OpenFiles | None = None
+        self._last_drawn = -1, -1
+        self._last_ended = -1
+        self._failed: int | None = None
+        self._dropped = 0, 0
+        self._is_seeded = True
+
+    def guard(self, job: Callable[[], None], what: str) -> None:
+        """Run a job that belongs to no take; if it fails, so does all that follows."""
+        try:
+            job()
+        except Exception as error:  # as in a stream: a driver may raise anything
+            self.fail(None, as_ours(error, what))
+
+    # A take.
+
+    def draw(self, seen: Seen) -> None:
+        """Draw, scan and encode what was seen at a tick."""
+        self._last_drawn = seen.take, seen.tick
+        if self._is_to_be_dropped(seen.take):
+            release(seen.snapshots)
+            return
+        if self._files is None:
+            self._files = OpenFiles(seen.take, Tracks(self.devices, self._place_of(seen.take), seen.key))
+        tracks = self._files.tracks
+        tracks.write(seen.snapshots)
+        if tracks.error is not None:
+            self.fail(seen.take, tracks.error)
+
+    def _place_of(self, take: int) -> Callable[[str, str], Path]:
+        sink = self.sinks[0]
+        return lambda key, suffix: sink.stream_path(key, take, suffix)
+
+    def _is_to_be_dropped(self, take: int) -> bool:
+        """Tell whether something has failed in an earlier take: the session ends with that one."""
+        return self._counts.failure is not None and take != self._failed
+
+    def end(self, ended: Ended) -> None:
+        """Commit a take, or discard it; a second end of the same take does nothing."""
+        if ended.take <= self._last_ended:
+            return
+        self._last_ended = ended.take
+        ticks = self._whole_ticks(ended)
+        files, self._files = self._files, None
+        if not ended.buffer.data_ticks:
+            _abort(files)
+            return
+        # A discarded take counts too: on the next run it might be kept.
+        self._is_seeded &= ended.is_seeded
+        if self._is_to_be_dropped(ended.take):
+            _abort(files)
+            takes, rows = self._dropped
+            self._dropped = takes + 1, rows + ended.buffer.data_ticks * len(ended.entities)
+            return
+        self._finish(ended, files, ticks)
+
+    def _whole_ticks(self, ended: Ended) -> int:
+        """Return how many ticks of a take are whole.
+
+        An interrupt may strike while the last tick's snapshots are handed over. They never got here then, and without
+        its frames that tick is only half there: its row goes too.
+        """
+        drawn = self._last_drawn[1] if self._last_drawn[0] == ended.take else -1
+        if drawn >= ended.last_seen:
+            return ended.ticks
+        per_row = self.devices.layout.clocks.ticks_per_row
+        ended.buffer.trim(-(-ended.last_seen // per_row))
+        return ended.last_seen
+
+    def _finish(self, ended: Ended, files: OpenFiles | None, ticks: int) -> None:
+        videos: dict[str, FinishedVideo] = {}
+        scans: dict[str, FinishedScans] = {}
+        try:
+            if files is not None:
+                videos, scans = self._finish_files(files, ticks)
+            outcome = ended.outcome
+            if ended.take == self._failed:
+                outcome = Outcome(False, Reason.STREAM_FAILED)
+            if self._is_kept(outcome):
+                self._commit(self._record(ended, outcome, videos, scans))
+            else:
+                unlink(videos, scans)
+                self._counts.discarded += 1
+        except Exception as error:  # whatever a library raises fails the take, not the thread
+            _abort(files)
+            unlink(videos, scans)
+            self.fail(ended.take, as_ours(error, f"episode attempt {ended.take} could not be written"))
+
+    def _is_kept(self, outcome: Outcome) -> bool:
+        """Decide whether a take becomes an episode. Here alone: only now is it known whether its streams are whole."""
+        return outcome.success or not self._discards_failed
+
+    def _finish_files(self, files: OpenFiles, ticks: int) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
+        videos, scans = files.tracks.finish()
+        if files.tracks.error is not None:
+            self.fail(files.take, files.tracks.error)
+        layout = self.devices.layout
+        for stream in layout.schema.streams:
+            if stream.key in videos:
+                frames, due = videos[stream.key].file.frames, layout.due(ticks, stream.rate)
+                if frames != due:
+                    unlink({stream.key: videos.pop(stream.key)}, {})
+                    self._miscounted(files.take, stream.key, frames, ticks, due)
+        for scan in layout.schema.scans:
+            if scan.name in scans:
+                count, due = len(scans[scan.name].ranges), layout.due(ticks, scan.rate)
+                if count != due:
+                    unlink({}, {scan.name: scans.pop(scan.name)})
+                    self._miscounted(files.take, scan.name, count, ticks, due)
+        return videos, scans
+
+    def _miscounted(self, take: int, key: str, count: int, ticks: int, due: int) -> None:
+        """Frame i is the picture of one certain tick: there must be exactly as many as ticks at which it was due."""
+        self.fail(take, StreamError(f"stream {key!r}: {count} frames for {ticks} ticks, expected {due}"))
+
+    def _record(
+        self,
+        ended: Ended,
+        outcome: Outcome,
+        videos: dict[str, FinishedVideo],
+        scans: dict[str, FinishedScans],
+    ) -> EpisodeRecord:
+        buffer = ended.buffer
+        finished = buffer.finish(ended.columns, self.devices.layout.schema, ended.entities)
+        return EpisodeRecord(
+            take=ended.take,
+            data_ticks=finished.data_ticks,
+            rows=finished.data_ticks * len(ended.entities),
+            columns=finished.columns,
+            missing=finished.missing,
+            outcome=outcome,
+            tasks=tuple(sorted({int(t) for t in finished.columns["task_index"]})),
+            videos=videos,
+            scans=scans,
+            reproducible=self._is_seeded and self.devices.draw_the_same_again(),
+            began_ns=ended.began_ns,
+            events=tuple(buffer.events),
+        )
+
+    def _commit(self, record: EpisodeRecord) -> None:
+        """Prepare the files of every format, then rename them, in the order of the sinks.
+
+        All are prepared before the first is renamed, because preparing is what can fail (a full disk, a value that a
+        format cannot hold) and renaming hardly can. One that fails leaves none of them.
+        """
+        is_broken = record.outcome.reason is Reason.STREAM_FAILED
+        sinks = [sink for sink in self.sinks if sink.keeps_broken or not is_broken]
+        if not sinks:
+            unlink(record.videos, record.scans)
+            return
+        prepared: list[Prepared] = []
+        try:
+            for sink in sinks:
+                prepared.append(sink.prepare(record))
+            for one in prepared:
+                one.commit()
+        except BaseException:
+            for one in prepared:
+                one.discard()
+            raise
+        self._counts.kept += 1
+        self._counts.rows += record.rows
+        self._counts.bytes += sum(v.file.bytes for v in record.videos.values())
+
+    # The end.
+
+    def fail(self, take: int | None, error: LuckyRecorderError) -> None:
+        """Take note of what failed first, and in which take."""
+        if self._counts.failure is None:
+            self._counts.failure, self._failed = error, take
+
+    def told_failure(self) -> LuckyRecorderError | None:
+        """Return what failed first, with a count of what was dropped after it; None if nothing did."""
+        failure = self._counts.failure
+        takes, rows = self._dropped
+        if failure is None or not takes:
+            return failure
+        counted = type(failure)(f"{failure}; {takes} episodes with {rows} rows that came after it were dropped")
+        counted.__cause__ = failure
+        return counted
+
+    def close(self) -> None:
+        """Complete every format and let go of the GL context; calling it again does nothing."""
+        if self.is_closed:
+            return
+        _abort(self._files)
+        self.close_sinks()
+        self.devices.close()
+        self.is_closed = True
+
+    def close_sinks(self) -> None:
+        """Close every sink; one that raises keeps no other from being closed."""
+        for sink in self.sinks:
+            try:
+                sink.close()
+            except Exception as error:  # whatever a sink of the user's raises
+                self.fail(None, as_ours(error, f"{sink.root} could not be completed"))
+
+
+def as_ours(error: BaseException, what: str) -> LuckyRecorderError:
+    """Return an error of the recorder's own tree."""
+    if isinstance(error, LuckyRecorderError):
+        return error
+    wrapped = StreamError(f"{what}: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _abort(files: OpenFiles | None) -> None:
+    if files is not None:
+        files.tracks.abort()

@@ -1,0 +1,138 @@
+"""Filling rows: at each tick, values are copied from the simulation into the open row of an episode's buffer.
+
+This runs at every step of the environment, so it does as little as it can: arrays that always show the present value
+are copied, functions are called, and everything else waits until the episode has ended.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lucky_recorder.capture.channels import Channel, Phase
+from lucky_recorder.capture.source import Source
+from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
+from lucky_recorder.errors import CaptureError
+from lucky_recorder.recorder.buffer import BLOCK_ROWS, EpisodeBuffer
+
+Copies = list[tuple[Any, Any]]
+
+
+class RowFiller:
+    """Fills the rows of one episode.
+
+    Attributes:
+        buffer: The episode's raw rows.
+
+    Args:
+        buffer: As above.
+        source: Where the values come from.
+    """
+
+    def __init__(self, buffer: EpisodeBuffer, source: Source) -> None:
+        self.buffer = buffer
+        self._row = 0
+        self._pending_flags = 0
+        self.attach(source)
+
+    def attach(self, source: Source) -> None:
+        """Take the values from what a source is bound to now."""
+        self._moment = source.moment
+        called = [c for c in source.channels if c.view is None]
+        self._viewed = [c for c in source.channels if c.view is not None]
+        self._reads_before = [c for c in called if c.phase == "before"]
+        self._reads_after = [c for c in called if c.phase == "after"]
+        self._merged = [c for c in called if c.merge is not None]
+        self._pair()
+
+    def _pair(self) -> None:
+        """Pair every array that is copied with the block it is copied into."""
+        self._copies_before, self._copies_after = self._pairs("before"), self._pairs("after")
+
+    def _pairs(self, phase: Phase) -> Copies:
+        return [(self.buffer.blocks[c.name].open, c.view) for c in self._viewed if c.phase == phase]
+
+    def read_before(self, tick: int) -> None:
+        """Read what a row holds of the state before its step.
+
+        Raises:
+            CaptureError: If a value is not finite, or a column's source gave what cannot be recorded.
+        """
+        row = self._row
+        for block, view in self._copies_before:
+            block[row] = view
+            # One product tells whether all of it is finite; only where it does not, each value is looked at.
+            if not view.dot(view) < math.inf:
+                self._refuse_infinite("before", tick)
+        for channel in self._reads_before:
+            self._read(channel)
+
+    def finish(self, tick: int, new_policy_step: bool) -> None:
+        """Read what only the step knows; the row is finished.
+
+        Raises:
+            CaptureError: As for `read_before`.
+        """
+        row = self._row
+        for block, view in self._copies_after:
+            block[row] = view
+            if not view.dot(view) < math.inf:
+                self._refuse_infinite("after", tick)
+        for channel in self._reads_after:
+            self._read(channel)
+        self.buffer.flags.append((NEW_POLICY_STEP if new_policy_step else 0) | self._pending_flags)
+        self._pending_flags = 0
+        self._row = row + 1
+        if self._row == BLOCK_ROWS:
+            for block in self.buffer.blocks.values():
+                block.next()
+            self._row = 0
+            self._pair()
+
+    def join(self, ends_step: bool) -> None:
+        """Add a tick that has no row of its own to the row that stands for it.
+
+        Args:
+            ends_step: Whether it is the last tick of the step in which its row began: what only that step knows, such
+                as its info, was not known when the row was finished, and is read now.
+        """
+        buffer = self.buffer
+        for channel in self._merged:
+            last = buffer.blocks[channel.name].last(buffer.data_ticks)
+            value = channel.read(self._moment) if channel.read else None
+            last[...] = last + value if channel.merge == "sum" else last | value
+        if ends_step:
+            for channel in self._reads_after:
+                if channel.merge is None:
+                    self._read_again(channel)
+
+    def mark_reset(self, robot: int | None) -> None:
+        """Flag the next row as the first after a reset, of one robot or of all."""
+        if robot is None:
+            self._pending_flags |= POST_RESET
+        else:
+            key = (self.buffer.data_ticks, robot)
+            self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | POST_RESET
+
+    def _read(self, channel: Channel) -> None:
+        assert channel.read is not None
+        value = channel.read(self._moment)
+        if channel.nullable:
+            self.buffer.missing[channel.name].append(value is None)
+        block = self.buffer.blocks[channel.name].open
+        block[self._row] = 0 if value is None else value
+
+    def _read_again(self, channel: Channel) -> None:
+        assert channel.read is not None
+        value = channel.read(self._moment)
+        if channel.nullable:
+            self.buffer.missing[channel.name][-1] = value is None
+        self.buffer.blocks[channel.name].last(self.buffer.data_ticks)[...] = 0 if value is None else value
+
+    def _refuse_infinite(self, phase: Phase, tick: int) -> None:
+        for channel in self._viewed:
+            if channel.phase == phase and not np.isfinite(channel.view).all():  # type: ignore[arg-type]
+                what = f"{channel.name} holds NaN or infinity"
+                raise CaptureError(f"{what} at tick {tick} of the episode: {channel.view}")

@@ -1,0 +1,95 @@
+"""What passes between the caller's thread and the worker's: the queue's messages one way, counts and an error back.
+
+A message is never changed once it is queued. Of what it holds, the caller keeps nothing that it still writes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from lucky_recorder.capture.channels import DerivedColumn
+from lucky_recorder.capture.schedule import Clocks
+from lucky_recorder.capture.snapshot import Snapshot
+from lucky_recorder.episode.record import Outcome
+from lucky_recorder.episode.schema import Schema
+from lucky_recorder.errors import LuckyRecorderError
+from lucky_recorder.recorder.buffer import EpisodeBuffer
+
+
+class Layout(NamedTuple):
+    """What every row, frame and scan is, once the rates are known.
+
+    Attributes:
+        schema: The columns and streams.
+        clocks: The rates.
+    """
+
+    schema: Schema
+    clocks: Clocks
+
+    def due(self, ticks: int, rate: Fraction) -> int:
+        """Return how many frames or scans of a stream fall due in so many ticks."""
+        return self.clocks.due(ticks, rate)
+
+
+class Seen(NamedTuple):
+    """What cameras and lidars have seen at one tick; it is to be drawn, scanned and encoded.
+
+    Attributes:
+        take: Number of the take.
+        key: What the take's noise is keyed by.
+        tick: The tick.
+        snapshots: One for each camera and lidar that is due.
+    """
+
+    take: int
+    key: str
+    tick: int
+    snapshots: list[Snapshot]
+
+
+class Ended(NamedTuple):
+    """A take that has ended; it is to be committed, or discarded.
+
+    Attributes:
+        take: Its number.
+        outcome: How it ended.
+        buffer: Its raw rows.
+        ticks: Its finished ticks.
+        last_seen: The last tick whose snapshots were handed over, or -1.
+        columns: How the rows' columns follow from the raw values.
+        entities: The robots' ids, in the order of their rows.
+        is_seeded: Whether every reset in it was given a seed.
+        began_ns: When it began, nanoseconds since 1970.
+    """
+
+    take: int
+    outcome: Outcome
+    buffer: EpisodeBuffer
+    ticks: int
+    last_seen: int
+    columns: Sequence[DerivedColumn]
+    entities: Sequence[int]
+    is_seeded: bool
+    began_ns: int
+
+
+class Counts:
+    """What became of what was queued: written by the worker, read by the caller and by anyone else.
+
+    Attributes:
+        kept: Episodes committed.
+        discarded: Takes discarded.
+        rows: Rows committed.
+        bytes: Bytes of video committed.
+        failure: What failed first; the session stops when the caller finds it.
+    """
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.discarded = 0
+        self.rows = 0
+        self.bytes = 0
+        self.failure: LuckyRecorderError | None = None

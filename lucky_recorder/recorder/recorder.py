@@ -1,0 +1,282 @@
+"""The recorder: a life cycle, from idle through the episodes of a session and back. No gym, no MuJoCo, no av.
+
+`RecordSession` and `Observer` are two faces of it. The one turns what gymnasium calls into its verbs, the other gives
+them to a loop of the user's own. It holds no episode itself: the open take belongs to the open `Recording`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import logging
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lucky_recorder.capture.source import Source
+from lucky_recorder.episode.record import Outcome, Reason
+from lucky_recorder.episode.sink import Sink
+from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
+from lucky_recorder.recorder import exits, formats
+from lucky_recorder.recorder.recording import Recording
+from lucky_recorder.recorder.take import Take
+from lucky_recorder.recorder.tasks import Tasks
+from lucky_recorder.settings.recorder import RecorderSettings
+
+logger = logging.getLogger("lucky_recorder")
+
+
+class State(enum.Enum):
+    """Where a recorder stands."""
+
+    IDLE = "Idle"
+    IN_EPISODE = "InEpisode"
+    BETWEEN_EPISODES = "BetweenEpisodes"
+
+
+class Recorder:
+    """The life cycle behind both faces.
+
+    Attributes:
+        settings: What is recorded.
+        path: The session's folder, the open one or the last; None before the first.
+        recording: The session, the open one or the last; None before the first.
+        tasks: What the rows are of.
+        last_outcome: How the take ended that ended last; None before the first.
+
+    Args:
+        settings: As above.
+        sinks: The user's own sinks, besides those of ``settings.formats``.
+    """
+
+    def __init__(self, settings: RecorderSettings, sinks: Sequence[Sink] = ()) -> None:
+        formats.refuse_nothing(settings, sinks)
+        self.settings = settings
+        self.path: Path | None = None
+        self.recording: Recording | None = None
+        self.last_outcome: Outcome | None = None
+        self._sinks = tuple(sinks)
+        self.tasks = Tasks(settings.tasks)
+        self._resets_due: list[int | None] = []
+        self._idle_because: str | None = "start_recording() was not called yet"
+
+    # How it stands.
+
+    @property
+    def state(self) -> State:
+        """Where it stands."""
+        if self._idle_because is not None:
+            return State.IDLE
+        return State.BETWEEN_EPISODES if self.take is None else State.IN_EPISODE
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a session is open."""
+        return self._idle_because is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there was a session, and there is none any more."""
+        return self.recording is not None and not self.is_recording
+
+    @property
+    def take(self) -> Take | None:
+        """The open take; None outside of one, and where no session is open."""
+        recording = self.recording
+        return recording.take if recording is not None and self._idle_because is None else None
+
+    def require(self, verb: str, *states: State) -> None:
+        """Refuse a verb that makes no sense here.
+
+        Raises:
+            StateError: If the recorder is in none of the states; says why it is where it is.
+        """
+        if self.state in states:
+            return
+        why = "" if self._idle_because is None else f": {self._idle_because}"
+        allowed = " or ".join(s.value for s in states)
+        raise StateError(f"{verb}() needs the observer to be {allowed}, but it is {self.state.value}{why}")
+
+    def require_session(self, verb: str) -> Recording:
+        """Return the open session.
+
+        Raises:
+            StateError: If none is open.
+        """
+        self.require(verb, State.IN_EPISODE, State.BETWEEN_EPISODES)
+        assert self.recording is not None
+        return self.recording
+
+    # A session.
+
+    def start(self, source: Source, seed: int | None = None) -> Path:
+        """Open a session on a source, and its first take; returns the session's folder.
+
+        Raises:
+            SettingsError: If a format cannot hold what is recorded; nothing is on the disk then.
+            GLError: If pictures are asked for and no OpenGL context can be made; nothing is on the disk then.
+        """
+        recording = Recording(source, self._sinks, self.tasks.descriptions)
+        self.path = recording.open()
+        self.recording = recording
+        self._idle_because = None
+        weakref.finalize(self, _forget, recording).atexit = False
+        exits.guard(id(recording), lambda: _forget(recording))
+        self.begin(seed)
+        return self.path
+
+    def learn_rates(self, seconds: float) -> None:
+        """Settle the session's rates by how long the first step has lasted.
+
+        Raises:
+            SettingsError: If a rate does not divide that of the steps; the session leaves nothing then.
+        """
+        assert self.recording is not None
+        try:
+            self.recording.learn_rates(seconds)
+        except BaseException:
+            self._forsake()
+            raise
+
+    def _forsake(self) -> None:
+        """Close a session that cannot be recorded; it leaves no folder, and the next reset may try again."""
+        with contextlib.suppress(LuckyRecorderError):
+            self.close("the session could not be recorded")
+        self.recording, self.path = None, None
+
+    def close(self, why: str) -> None:
+        """End the open take as failed, wait for the worker, write ``meta/``, and close the session.
+
+        Raises:
+            LuckyRecorderError: The first thing that failed in the worker.
+        """
+        recording = self.recording
+        assert recording is not None
+        self._idle_because = why
+        self._resets_due.clear()
+        try:
+            recording.close()
+        finally:
+            if recording.is_closed:
+                exits.release(id(recording))
+            if not recording.source.has_rates:
+                # Without a step there is no rate, so nothing could be written: its folder is gone.
+                self.path = None
+
+    @contextlib.contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Close the session if the worker hangs."""
+        try:
+            yield
+        except StreamError as error:
+            self.fail(error)
+            raise
+
+    def flush(self) -> None:
+        """Wait until every ended take is committed or discarded.
+
+        Raises:
+            LuckyRecorderError: What failed in the worker; the session is closed then.
+        """
+        assert self.recording is not None
+        with self._stopping():
+            self.recording.flush()
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raise what has failed in the worker, if something has; the session is closed then."""
+        assert self.recording is not None
+        failure = self.recording.counts.failure
+        if failure is None:
+            return
+        self.close(f"the session stopped by itself: {failure}")
+        raise StateError(f"closing after a failure raised nothing: {failure}")
+
+    def fail(self, error: BaseException) -> None:
+        """End the open take as failed, because of an error that is about to be raised; or the session, if it must."""
+        if isinstance(error, StreamError):
+            with contextlib.suppress(LuckyRecorderError):
+                self.close(f"the session stopped by itself: {error}")
+        elif self.take is not None:
+            self.end(Outcome(False, Reason.ERROR))
+
+    # Its takes.
+
+    def begin(self, seed: int | None = None) -> Take:
+        """Begin a take; the resets that were marked before it count for its first row.
+
+        Raises:
+            LuckyRecorderError: What failed in the worker; the session is closed then.
+        """
+        recording = self.recording
+        assert recording is not None
+        self.raise_failure()
+        with self._stopping():
+            # A proxy: whoever forgets a recorder must have it closed at once, not when garbage is next collected.
+            take = recording.begin(weakref.proxy(self), seed, self.tasks.index)
+        for robot in self._resets_due:
+            take.mark_reset(robot, is_seeded=True)
+        self._resets_due.clear()
+        return take
+
+    def open_take(self) -> Take:
+        """Return the open take; begins one if there is none."""
+        return self.take or self.begin()
+
+    def end(self, outcome: Outcome) -> None:
+        """End the open take; after ``total_episodes`` kept ones the session is closed."""
+        recording = self.recording
+        assert recording is not None
+        self.last_outcome = outcome
+        with self._stopping():
+            recording.end(outcome)
+            is_complete = self._is_complete(recording)
+        if is_complete:
+            total = self.settings.total_episodes
+            self.close(f"the session ended by itself after total_episodes={total}")
+            logger.warning("total_episodes=%d reached: %s is complete", total, self.path)
+
+    def _is_complete(self, recording: Recording) -> bool:
+        """Tell whether ``total_episodes`` are kept. Only the worker knows, so it is waited for where it may be so."""
+        total, counts = self.settings.total_episodes, recording.counts
+        if total is None or recording.taken - counts.discarded < total:
+            return False
+        recording.flush()
+        return counts.kept >= total
+
+    def set_task(self, index: int) -> None:
+        """Set the task of the rows from here on; see `Observer.set_current_task_index`."""
+        chosen = self.tasks.choose(index)
+        if self.take is not None:
+            self.take.set_task(chosen)
+
+    def mark_reset(self, robot: str | None = None, is_seeded: bool = False) -> None:
+        """Flag the next row as the first after a reset; see `Observer.mark_reset`."""
+        assert self.recording is not None
+        robots = self.recording.source.schema.robots
+        if robot is not None and robot not in robots:
+            raise SettingsError.of("robot", robot, f"is not recorded; known: {', '.join(robots)}")
+        index = None if robot is None else robots.index(robot)
+        if self.take is None:
+            self._resets_due.append(index)
+        else:
+            self.take.mark_reset(index, is_seeded)
+
+
+def _forget(recording: Recording) -> None:
+    """Close a recording whose recorder is gone, or whose process ends."""
+    if recording.is_closed:
+        return
+    if recording.is_in_worker:
+        # The garbage collector may run in any thread, and this one cannot wait for itself.
+        threading.Thread(target=_forget, args=(recording,)).start()
+        return
+    exits.release(id(recording))
+    failure = None
+    try:
+        recording.close()
+    except LuckyRecorderError as error:
+        failure = error
+    # Last: where warnings are errors, this raises.
+    exits.warn_forgotten(recording.place, failure)

@@ -1,0 +1,242 @@
+"""A take: one attempt at an episode, and the one owner of all that is open while it lasts.
+
+It lives in the caller's thread, from the reset to the verdict. Then the worker is handed what it has gathered, and
+commits it as an episode or discards it. A take has a number; an index is for episodes only.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+from lucky_recorder.capture.snapshot import Snapshot
+from lucky_recorder.capture.source import Source
+from lucky_recorder.episode import clock
+from lucky_recorder.episode.record import Outcome, Reason
+from lucky_recorder.recorder.lane import Lane
+from lucky_recorder.recorder.messages import Counts, Ended, Seen
+
+if TYPE_CHECKING:
+    from lucky_recorder.capture.door import simulator
+
+
+class TakeState(enum.Enum):
+    """Where a take stands."""
+
+    OPEN = "open"
+    """Its rows are being recorded."""
+    FROZEN = "frozen"
+    """The environment is done: the rows stay as they are, the verdict is open."""
+    ENDED = "ended"
+    """It has its verdict, and is the worker's."""
+
+
+# At hand: before Python 3.12 to look a member up costs as much as to copy a row.
+OPEN, FROZEN, ENDED = TakeState
+
+
+class Owner(Protocol):
+    """What a take asks of the recorder whose take it is."""
+
+    def raise_failure(self) -> None:
+        """Raise what has failed in the worker; the session is closed then."""
+
+    def end(self, outcome: Outcome) -> None:
+        """End the open take."""
+
+    def fail(self, error: BaseException) -> None:
+        """End the open take, or the session, because of an error that is about to be raised."""
+
+    def learn_rates(self, seconds: float) -> None:
+        """Settle the session's rates by how long the first step has lasted."""
+
+
+class Take:
+    """One attempt at an episode.
+
+    It has one attribute more than a class here should: it is the one place for all that is open.
+
+    Attributes:
+        number: Counts the takes of a session, from 0.
+        is_seeded: Whether every reset in it was given a seed.
+        began_ns: When it began, nanoseconds since 1970.
+        state: Where it stands.
+        verdict: What the last step of a frozen take says of success; None where it says nothing.
+        outcome: How it has ended; None before.
+        moment: What the columns' callables are given.
+        lane: Fills its rows.
+        ticks_per_step: Base ticks in a step of the environment.
+
+    Args:
+        owner: The recorder.
+        source: What is looked at.
+        number: As above.
+        seed: The seed of the reset that began it, if one was given.
+        task: Index of the task of its first rows.
+        counts: How it stands with the worker.
+        hand_over: Queues what was seen at a tick.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        source: Source,
+        number: int,
+        seed: int | None,
+        task: int,
+        counts: Counts,
+        hand_over: Callable[[Seen], None],
+    ) -> None:
+        self.number = number
+        self.is_seeded = seed is not None
+        self.began_ns = time.time_ns()
+        self.state = OPEN
+        self.verdict: bool | None = None
+        self.outcome: Outcome | None = None
+        self.moment = source.moment
+        # What its noise is keyed by: in another run with the same seeds it is the same.
+        key = f"attempt {number}" if seed is None else f"seed {seed}"
+        self.lane = Lane(source, task, lambda tick, snapshots: hand_over(Seen(number, key, tick, snapshots)))
+        self._owner = owner
+        self._source = source
+        self._counts = counts
+        self._take_rates()
+
+    def _take_rates(self) -> None:
+        """Work out what depends on the rates. Before they are known it is no more than tick 0 that is recorded."""
+        limit, clocks = self._source.settings.max_episode_length_s, self._source.clocks
+        self._most_ticks = -1 if limit is None else clock.ticks_within(limit, clocks.base)
+        self.ticks_per_step = clocks.ticks_per_step
+
+    @property
+    def commands(self) -> simulator.CommandMap | None:
+        """The mapping of its commands, with the ranges that the model had when it began; None without an action."""
+        return self.lane.buffer.commands
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is anything in it to keep."""
+        return self.lane.ticks > 0
+
+    @property
+    def steps(self) -> int:
+        """Finished steps of the environment."""
+        return self.lane.ticks // self.ticks_per_step
+
+    def look(self) -> bool:
+        """Take the half of a tick before the step.
+
+        Returns:
+            Whether there is a row to settle: False once ``max_episode_length_s`` is reached, which ends the take.
+
+        Raises:
+            CaptureError: If the tick cannot be recorded; the take is ended as failed.
+            LuckyRecorderError: What has failed in the worker; the session is closed.
+        """
+        if self._counts.failure is not None:
+            self._owner.raise_failure()
+        if self.lane.ticks == self._most_ticks:
+            self.end_if_due()
+            return False
+        try:
+            self.lane.look()
+        except BaseException as error:
+            self.fail(error)
+            raise
+        return True
+
+    def settle(self, new_policy_step: bool = True) -> None:
+        """Take the half of a tick after the step: the row is finished.
+
+        Raises:
+            CaptureError: If the tick cannot be recorded; the take is ended as failed.
+            StreamError: If the worker hangs; the session is closed.
+        """
+        lane = self.lane
+        try:
+            if lane.ticks == 0 and not self._source.has_rates:
+                self._owner.learn_rates(lane.elapsed())
+                lane.learn_rates()
+                self._take_rates()
+            lane.settle(new_policy_step)
+        except BaseException as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: BaseException) -> None:
+        """End it as failed, because of an error that is about to be raised."""
+        self._owner.fail(error)
+
+    def refresh(self) -> None:
+        """Bring what callables look at to the present state, with everything that follows from it."""
+        self._source.refresh()
+
+    def end_if_due(self) -> bool:
+        """End it if it has reached ``max_episode_length_s``; returns whether it has."""
+        if self.lane.ticks != self._most_ticks:
+            return False
+        self._owner.end(Outcome(False, Reason.TIME_LIMIT))
+        return True
+
+    def observe(
+        self, draw: Callable[[list[Snapshot]], list[Snapshot]]
+    ) -> tuple[dict[str, NDArray[Any]], list[Snapshot]]:
+        """Look at what a policy may see of the coming tick, which will record the very same.
+
+        Args:
+            draw: Has the colours of snapshots drawn, and waits for them.
+
+        Returns:
+            The columns that are known before a policy acts, by name, and the drawn snapshots.
+        """
+        snapshots = self.lane.observe()
+        if snapshots:
+            self.lane.snapshots = snapshots = draw(snapshots)
+        return self._source.present(), snapshots
+
+    def freeze(self, verdict: Callable[[], bool | None]) -> None:
+        """Keep the rows as they are; what the last step says of success is asked now, before it is forgotten."""
+        self.state = FROZEN
+        try:
+            self.verdict = verdict()
+        except BaseException as error:
+            self.fail(error)
+            raise
+
+    def mark_reset(self, robot: int | None, is_seeded: bool) -> None:
+        """Flag the next row as the first after a reset, of one robot or of all."""
+        self.lane.mark_reset(robot)
+        self.is_seeded &= is_seeded or not self.has_rows
+
+    def mark_event(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Note an event before the next row."""
+        self.lane.buffer.mark(kind, fields)
+
+    def set_task(self, index: int) -> None:
+        """Set the task of the rows from here on."""
+        self.lane.buffer.set_task(index)
+
+    def ended(self, outcome: Outcome) -> Ended:
+        """Close the half tick that is open, and return all that the worker needs.
+
+        Where an interrupt strikes before the worker has got it, it is ended again: its first outcome stands.
+        """
+        self.state = ENDED
+        self.outcome = self.outcome or outcome
+        lane, source = self.lane, self._source
+        lane.drop_half()
+        return Ended(
+            take=self.number,
+            outcome=self.outcome,
+            buffer=lane.buffer,
+            ticks=lane.ticks,
+            last_seen=lane.last_seen,
+            columns=source.columns,
+            entities=source.entity_ids,
+            is_seeded=self.is_seeded,
+            began_ns=self.began_ns,
+        )

@@ -1,0 +1,193 @@
+"""Camera bindings: what a session looks through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any, SupportsIndex, TypeAlias
+
+import attrs
+
+from lucky_recorder.episode import keys
+from lucky_recorder.episode.schema import StreamKind
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.settings import validators as v
+from lucky_recorder.settings.declare import build, only_known_fields, place_of, told
+from lucky_recorder.settings.sensors import DEPTH_SENSORS
+
+_DEPTH_MODES: dict[str, tuple[StreamKind, ...]] = {
+    "off": ("color",),
+    "rgbd": ("color", "depth", "rgbd"),
+    "separate": ("color", "depth"),
+    "depth_only": ("depth",),
+}
+_SUFFIXES = {"color": "", "depth": keys.DEPTH_SUFFIX, "rgbd": keys.RGBD_SUFFIX}
+_SMALLEST, _LARGEST = 16, 8192
+_FREE = "free camera: "
+_PLACE = "camera {name}: "
+
+
+def _point(value: Iterable[v.Number] | None, *, field: str = "lookat") -> tuple[float, float, float] | None:
+    if value is None:
+        return None
+    point = v.several(value, v.number, field=field, unique=False)
+    if len(point) != 3:
+        raise SettingsError.of(field, value, "give three numbers x, y, z in metres")
+    return point[0], point[1], point[2]
+
+
+@only_known_fields(_FREE)
+@attrs.frozen(field_transformer=told(_FREE))
+class FreeCamera:
+    """A camera that is not in the model.
+
+    Attributes:
+        lookat: Point looked at, metres; None for the model's centre.
+        distance: Metres from that point; None for the model's extent times 1.5.
+        azimuth: Degrees.
+        elevation: Degrees.
+    """
+
+    lookat: tuple[float, float, float] | None = attrs.field(default=None, converter=_point)
+    distance: float | None = attrs.field(default=None, converter=v.optional_positive)
+    azimuth: float = attrs.field(default=90.0, converter=v.number)
+    elevation: float = attrs.field(default=-45.0, converter=v.number)
+
+
+CameraSource: TypeAlias = str | SupportsIndex | FreeCamera | Mapping[str, Any]
+
+
+def _source(value: CameraSource | None, *, field: str = "source") -> str | int | FreeCamera | None:
+    if value is None or isinstance(value, FreeCamera):
+        return value
+    if isinstance(value, Mapping):
+        return build(FreeCamera, value, f"{field}.")
+    try:
+        return v.text(value, field=field) if isinstance(value, str) else v.whole(value, 0, field=field)
+    except SettingsError:
+        remedy = "give a model camera's name or id, a FreeCamera, or 'render'"
+        raise SettingsError.of(field, value, remedy) from None
+
+
+def _even_pixels(value: SupportsIndex, *, field: str = "width") -> int:
+    """Accept an even image size; 4:2:0 video has one colour sample per two pixels."""
+    pixels = v.whole(value, _SMALLEST, _LARGEST, field=field)
+    if pixels % 2:
+        raise SettingsError.of(field, value, f"video needs an even size; use {pixels - 1} or {pixels + 1}")
+    return pixels
+
+
+def _depth_mode(value: str, *, field: str = "depth_mode") -> str:
+    return v.one_of(value, tuple(_DEPTH_MODES), field=field)
+
+
+def _sensor_model(value: str | None, *, field: str = "sensor_model") -> str | None:
+    if value is None or (isinstance(value, str) and value in DEPTH_SENSORS):
+        return value
+    known = ", ".join(name for name in DEPTH_SENSORS if name)
+    raise SettingsError.of(field, value, f"choose one of {known}, or leave it out")
+
+
+def _numbers(
+    value: Mapping[str, v.Number] | Iterable[tuple[str, v.Number]], *, field: str = "sensor_params"
+) -> tuple[tuple[str, float], ...]:
+    """Accept a table of numbers, kept as sorted pairs so that settings stay hashable."""
+    if not isinstance(value, Mapping | tuple | list):
+        raise SettingsError.of(field, value, "give a table of numbers by name")
+    try:
+        pairs = sorted(dict(value).items())
+    except (TypeError, ValueError):
+        raise SettingsError.of(field, value, "give a table of numbers by name") from None
+    return tuple((v.text(name, field=field), v.number(number, field=f"{field}.{name}")) for name, number in pairs)
+
+
+def _masks(value: Iterable[str] | None, *, field: str = "masks") -> tuple[str, ...] | None:
+    masks = v.optional_texts(value, field=field)
+    if masks is not None and not 0 < len(masks) <= keys.MOST_LABELS:
+        raise SettingsError.of(field, masks, f"name 1 to {keys.MOST_LABELS} bodies or geoms")
+    return masks
+
+
+@only_known_fields(_PLACE)
+@attrs.frozen(field_transformer=told(_PLACE))
+class Camera:
+    """One camera binding: a field for each thing that can be said of it, so that it is a flat table in a file too.
+
+    Attributes:
+        name: The Output Name: part of folder and column names; ``[A-Za-z0-9_-]+``.
+        source: A model camera's name or id (default: the name), a `FreeCamera`, or ``"render"`` for the environment's
+            own ``render()``.
+        width: Pixels, even.
+        height: Pixels, even.
+        frame_rate: Frames per second; None for the data rate.
+        enabled: Whether the binding records at all.
+        depth_mode: ``off``, ``rgbd``, ``separate`` or ``depth_only``: which of colour, depth and their combination.
+        depth_scale: Metres per depth code.
+        sensor_model: The depth sensor's model: None, or ``ActiveStereo``.
+        sensor_params: The model's calibration, on top of its defaults.
+        debug_channel: A diagnostic channel of the sensor model, written in place of depth.
+        masks: Bodies or geoms of the mask stream, in the order of their label ids, from 1; at most 255.
+        record_masks: Whether the binding writes its mask stream.
+    """
+
+    name: str = attrs.field(converter=v.output_name)
+    source: str | int | FreeCamera | None = attrs.field(default=None, converter=_source)
+    width: int = attrs.field(default=640, converter=_even_pixels)
+    height: int = attrs.field(default=480, converter=_even_pixels)
+    frame_rate: Fraction | None = attrs.field(default=None, converter=v.optional_hertz)
+    enabled: bool = attrs.field(default=True, converter=v.boolean)
+    depth_mode: str = attrs.field(default="off", converter=_depth_mode)
+    depth_scale: float = attrs.field(default=0.001, converter=v.positive)
+    sensor_model: str | None = attrs.field(default=None, converter=_sensor_model)
+    sensor_params: tuple[tuple[str, float], ...] = attrs.field(default=(), converter=_numbers)
+    debug_channel: str | None = attrs.field(default=None, converter=v.optional_text)
+    masks: tuple[str, ...] | None = attrs.field(default=None, converter=_masks)
+    record_masks: bool = attrs.field(default=True, converter=v.boolean)
+
+    def __attrs_post_init__(self) -> None:
+        place = place_of(_PLACE, self.name)
+        if self.source == "render" and (self.depth_mode != "off" or self.masks):
+            raise SettingsError.of(
+                f"{place}source", "render", "env.render() gives colour only; depth and masks need a camera of the model"
+            )
+        _check_sensor(self, place)
+
+    @property
+    def picture_kinds(self) -> tuple[StreamKind, ...]:
+        """The kinds of streams that its depth mode asks for."""
+        return _DEPTH_MODES[self.depth_mode]
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """The sensor model's calibration: its defaults and what was set."""
+        return {**DEPTH_SENSORS[self.sensor_model].defaults, **dict(self.sensor_params)}
+
+    @property
+    def key(self) -> str:
+        """The colour stream's feature key."""
+        return f"{keys.IMAGES}{self.name}"
+
+    def key_of(self, kind: StreamKind) -> str:
+        """Return the key, and folder, of one of its streams (spec: Video streams)."""
+        return f"{keys.MASKS}{self.name}" if kind == "mask" else f"{self.key}{_SUFFIXES[kind]}"
+
+    def rate_at(self, data_hz: Fraction) -> Fraction:
+        """Return its frames per second where the data rate is ``data_hz``: without a rate of its own, that."""
+        return data_hz if self.frame_rate is None else self.frame_rate
+
+
+def _check_sensor(camera: Camera, place: str) -> None:
+    sensor = DEPTH_SENSORS[camera.sensor_model]
+    for name, value in camera.sensor_params:
+        if name not in sensor.defaults:
+            known = ", ".join(sensor.defaults) or "none, without a sensor_model"
+            raise SettingsError.of(f"{place}sensor_params", {name: value}, f"unknown parameter; known: {known}")
+        if not (value > 0 or (value == 0 and name in sensor.may_be_zero)):
+            least = "0 or more" if name in sensor.may_be_zero else "a number above 0"
+            raise SettingsError.of(f"{place}sensor_params.{name}", value, f"give {least}")
+    nearest, farthest = (camera.calibration.get(f"{end}_range_m") for end in ("min", "max"))
+    if nearest is not None and farthest is not None and nearest >= farthest:
+        raise SettingsError.of(f"{place}sensor_params.min_range_m", nearest, f"give less than max_range_m, {farthest}")
+    if camera.debug_channel is not None and camera.debug_channel not in sensor.diagnostics:
+        known = ", ".join(sensor.diagnostics) or "none, without a sensor_model"
+        raise SettingsError.of(f"{place}debug_channel", camera.debug_channel, f"unknown channel; known: {known}")
