@@ -23,13 +23,12 @@ from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome,
 from lucky_recorder.episode.schema import Field, Schema, Stream, entity_id
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
-from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import link
-from lucky_recorder.koyu.index import IMAGES, Feature
+from lucky_recorder.koyu.index import Feature
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
+from lucky_recorder.session import layout as places
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings import validators
@@ -101,7 +100,7 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
 def _fingerprint(session: Path) -> int:
     """Return a number that is the same for the same session, and another for any other."""
     digest = hashlib.blake2b(digest_size=7)
-    for name in ("meta/info.json", "meta/stats.json"):
+    for name in (places.INFO_PATH, places.STATS_PATH):
         with storage_errors(session / name):
             digest.update((session / name).read_bytes())
     return int.from_bytes(digest.digest(), "little")
@@ -126,7 +125,7 @@ def _schema_of(session: Session) -> Schema:
 def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field:
     shape, names = feature.get("shape"), feature.get("names")
     if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
-        raise FormatError(f"meta/info.json: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
+        raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
     is_scalar = not pa.types.is_list(kind)
     named = tuple(str(n) for n in names) if isinstance(names, list) else None
     return Field(name, str(feature.get("dtype")), () if is_scalar else tuple(shape), names=named)
@@ -134,7 +133,7 @@ def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field
 
 def _streams_of(session: Session) -> tuple[Stream, ...]:
     # Depth is in Matroska, as ffv1; every other stream that meta/ speaks of is of colours.
-    cameras = [c for c in session.cameras.values() if c.codec != "ffv1"]
+    cameras = [c for c in session.cameras.values() if c.codec != keys.DEPTH_CODEC]
     return tuple(
         Stream(c.key, c.name, "color", c.width, c.height, c.rate, encoder=c.codec, codec=c.codec) for c in cameras
     )
@@ -144,15 +143,15 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
     """Return an episode as its recording handed it on; None if one of its videos is not there."""
     videos = {}
     for stream in schema.streams:
-        if episode.meta.get(f"videos/{stream.key}/chunk_index") is None:
+        if not episode.has_video(stream.key):
             return None
         videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.ticks)
     table = episode.rows()
     place = f"{session.path}: episode {episode.index}"
     columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
-    columns["task_index"] = _array(table["task_index"], Field("task_index", "int64"), f"{place}: task_index")
+    columns[keys.TASK_INDEX] = _array(table[keys.TASK_INDEX], Field(keys.TASK_INDEX, "int64"), f"{place}: task_index")
     missing = {f.name: np.asarray(table[f.name].is_null()) for f in schema.columns if table[f.name].null_count}
-    indices = {int(i) for i in columns["task_index"]}
+    indices = {int(i) for i in columns[keys.TASK_INDEX]}
     if not indices <= set(range(len(session.tasks))):
         raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
     return EpisodeRecord(
@@ -199,8 +198,7 @@ def _array(column: pa.ChunkedArray, field: Field, where: str) -> NDArray[Any]:
 
 def _written_ns(session: Session, episode: Episode) -> int:
     """Return when an episode's data file was written, less how long it lasted."""
-    chunk, file = episode.meta["chunk_index"], episode.meta["file_index"]
-    path = session.path / f"data/chunk-{chunk:03d}/file-{file:03d}.parquet"
+    path = episode.data_path()
     with storage_errors(path):
         written = path.stat().st_mtime_ns
     return max(0, written - clock.tick_ns(episode.ticks, session.hz))
@@ -229,7 +227,7 @@ def koyu_to_session(dataset: str | Path, session: str | Path) -> Converted:
         schema = _session_schema(source, sidecars)
         tasks = _descriptions(source, sidecars)
         root = _claim(Path(session))
-        sink = SessionSink(root, Chunking(_FILES_PER_CHUNK))
+        sink = SessionSink(root, places.Chunking(_FILES_PER_CHUNK))
         try:
             sink.open(schema, tasks)
             for number, sidecar in enumerate(sidecars):
@@ -247,7 +245,7 @@ def _session_schema(dataset: Dataset, sidecars: list[dict[str, Any]]) -> Schema:
     streams = []
     for key in dataset.cameras:
         height, width = dataset.features[key].shape[:2]
-        camera = validators.output_name(key.removeprefix(IMAGES), field="camera")
+        camera = validators.output_name(key.removeprefix(keys.IMAGES), field="camera")
         streams.append(Stream(key, camera, "color", width, height, hz))
     robot = robots.pop() if len(robots) == 1 else "robot"
     return Schema("entity_id", "custom", (robot,), hz, columns, tuple(streams))
@@ -264,10 +262,10 @@ def _session_field(feature: Feature, names: object) -> Field:
     """Return a vector as a session has it: a single value is no list, unless it is the action or the state."""
     key, shape = feature
     named = _names_of(names, key, shape)
-    if key not in (layout.STATE, layout.ACTION):
+    if key not in (keys.STATE, keys.ACTION):
         return Field(key, "float64", () if shape == (1,) else shape, names=named, has_stats=True)
     named = named or tuple(f"{key}_{i}" for i in range(math.prod(shape)))
-    own = named if key == layout.STATE else None
+    own = named if key == keys.STATE else None
     return Field(key, "float64", shape, names=named, lucky_names=own, has_stats=True)
 
 
@@ -318,10 +316,10 @@ def _episode_of(
         task_index[max(step, 0) :] = _index_of(tasks, description)
     values: dict[str, NDArray[Any]] = {
         schema.entity_column: np.full(rows, entity_id(schema.robots[0]), np.int64),
-        "timestamp": clock.ticks_s(rows, schema.hz),
-        "frame_index": np.arange(rows, dtype=np.int64),
-        "task_index": task_index,
-        "frame_flags": flags,
+        keys.TIMESTAMP: clock.ticks_s(rows, schema.hz),
+        keys.FRAME_INDEX: np.arange(rows, dtype=np.int64),
+        keys.TASK_INDEX: task_index,
+        keys.FRAME_FLAGS: flags,
         **{f.name: columns[f.name].reshape(rows, *f.shape).astype(np.float64) for f in schema.columns},
     }
     return EpisodeRecord(

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.schema import Field, Schema, Stream
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.video import codecs
 
-GYM_ACTION = "gym.action"
 OTHER_ACTION = "action.actuators"
 _ENCODER = "h264"
 _GOP = "g"
@@ -39,7 +38,7 @@ class Vector:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BundleLayout:
     """What every bundle of a recording holds.
 
     Attributes:
@@ -73,7 +72,7 @@ def _names_of(field: Field, robot: int, robots: int) -> list[str]:
     return names[robot * size : (robot + 1) * size] if len(names) == robots * size else names
 
 
-def layout_of(schema: Schema, settings: KoyuSettings) -> Layout:
+def layout_of(schema: Schema, settings: KoyuSettings) -> BundleLayout:
     """Return what the bundles of a recording hold.
 
     Raises:
@@ -85,30 +84,30 @@ def layout_of(schema: Schema, settings: KoyuSettings) -> Layout:
     cameras = tuple(s for s in schema.streams if s.kind == "color")
     for stream in cameras:
         _refuse_stream(stream, schema)
-    return Layout(vectors, cameras, schema.robots, float(schema.hz))
+    return BundleLayout(vectors, cameras, schema.robots, float(schema.hz))
 
 
 def _vectors(schema: Schema, settings: KoyuSettings) -> tuple[Vector, ...]:
-    renamed = {GYM_ACTION: layout.ACTION, layout.ACTION: OTHER_ACTION} if settings.action == "gym" else {}
+    renamed = {keys.GYM_ACTION: keys.ACTION, keys.ACTION: OTHER_ACTION} if settings.action == "gym" else {}
     vectors = {key: Vector(key, f) for f in schema.columns for key in [renamed.get(f.name, f.name)]}
-    for key in (layout.STATE, layout.ACTION):
+    for key in (keys.STATE, keys.ACTION):
         if key not in vectors:
             raise SettingsError(_lack(key, schema, settings))
-    for name in (layout.STEP, layout.TIMESTAMP):
+    for name in (layout.STEP, keys.TIMESTAMP):
         if name in vectors:
             raise SettingsError.of("column name", name, "a koyu bundle has one of its own; choose another")
     if len(vectors) < len(schema.columns):
         raise SettingsError.of("column name", OTHER_ACTION, "koyu.action='gym' needs this name; choose another")
     for vector in vectors.values():
         _refuse_dtype(vector.field)
-    first = [vectors.pop(layout.STATE), vectors.pop(layout.ACTION)]
+    first = [vectors.pop(keys.STATE), vectors.pop(keys.ACTION)]
     return (*first, *vectors.values())
 
 
 def _lack(key: str, schema: Schema, settings: KoyuSettings) -> str:
     has = ", ".join(f.name for f in schema.columns) or "none"
-    if key == layout.ACTION and settings.action == "gym":
-        return f"koyu.action='gym': there is no column {GYM_ACTION!r}; set gym_columns=True"
+    if key == keys.ACTION and settings.action == "gym":
+        return f"koyu.action='gym': there is no column {keys.GYM_ACTION!r}; set gym_columns=True"
     return f"koyu: a bundle needs a column {key!r}, and the columns here are {has}; add a Column named {key!r}"
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.storage.untrusted import Folder
 
-IMAGES = "observation.images."
-LONGEST_EPISODE = 100_000_000
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _NUMERIC = re.compile(r"(float|u?int)(8|16|32|64)|bool")
 
@@ -34,7 +32,7 @@ class Feature(NamedTuple):
     @property
     def is_camera(self) -> bool:
         """Whether it is a camera's stream."""
-        return self.key.startswith(IMAGES)
+        return self.key.startswith(keys.IMAGES)
 
 
 class Entry(NamedTuple):
@@ -88,7 +86,7 @@ def read_index(folder: Folder) -> Index:
         )
     manifest = folder.json(layout.MANIFEST)
     path = folder.path / layout.MANIFEST
-    refuse_other_versions(manifest, str(path), missing_is_fine=True)
+    layout.refuse_other_versions(manifest, str(path), missing_is_fine=True)
     listed = manifest.get("episodes")
     if not isinstance(listed, list):
         raise FormatError(f"{path}: episodes={shown(listed)}: expected a list")
@@ -97,22 +95,6 @@ def read_index(folder: Folder) -> Index:
         raise FormatError(f"{path}: an episode is listed twice")
     starts = np.concatenate([[0], np.cumsum([e.length for e in episodes], dtype=np.int64)]).astype(np.int64)
     return Index(manifest, read_features(manifest.get("features"), str(path)), episodes, starts)
-
-
-def refuse_other_versions(content: Mapping[str, Any], where: str, missing_is_fine: bool = False) -> None:
-    """Refuse what a version of the format wrote that this reader does not understand (spec: Evolution rules).
-
-    Raises:
-        FormatError: If ``schema_version`` is not 1.
-    """
-    version = content.get("schema_version")
-    if version is None and missing_is_fine:
-        return
-    if type(version) is not int or version != layout.SCHEMA_VERSION:
-        raise FormatError(
-            f"{where}: schema_version={shown(version)}: only {layout.SCHEMA_VERSION} is understood here; "
-            "a newer lucky_recorder may read it"
-        )
 
 
 def read_features(features: object, where: str) -> dict[str, Feature]:
@@ -131,8 +113,8 @@ def _feature(key: str, value: object, where: str) -> Feature | None:
     if not isinstance(value, dict):
         raise FormatError(f"{where}: {shown(value)}: expected an object with dtype and shape")
     dtype, shape = value.get("dtype"), value.get("shape")
-    is_camera = key.startswith(IMAGES)
-    is_column = isinstance(dtype, str) and _NUMERIC.fullmatch(dtype) and key not in (layout.STEP, layout.TIMESTAMP)
+    is_camera = key.startswith(keys.IMAGES)
+    is_column = isinstance(dtype, str) and _NUMERIC.fullmatch(dtype) and key not in (layout.STEP, keys.TIMESTAMP)
     if not (is_camera or is_column):
         return None
     if is_camera and not _SAFE_NAME.fullmatch(key):
@@ -150,7 +132,7 @@ def _entry(one: object, where: str) -> Entry:
     name, length = one.get("id"), one.get("length")
     if not isinstance(name, str) or not _SAFE_NAME.fullmatch(name) or ".." in name:
         raise FormatError(f"{where}: id={shown(name)}: is no episode's name")
-    if type(length) is not int or not 0 <= length <= LONGEST_EPISODE:
+    if type(length) is not int or not 0 <= length <= keys.MOST_ROWS:
         raise FormatError(f"{where}: length={shown(length)}: expected a number of rows")
     return Entry(name, length, *(_text(one.get(key), f"{where}: {key}") for key in ("task", "task_description")))
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from lucky_recorder.errors import FormatError, shown
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -15,8 +19,7 @@ DATA = "data.parquet"
 SIDECAR = "episode.json"
 TEMPORARY = ".tmp-"
 VIDEO_SUFFIX = ".mp4"
-STEP, TIMESTAMP = "step", "timestamp"
-STATE, ACTION = "observation.state", "action"
+STEP = "step"
 _BUNDLE_NAME = re.compile(r"ep_[0-9a-f]{32}")
 _LONGEST_SLUG = 48
 
@@ -47,3 +50,19 @@ def slug(description: str) -> str:
         return whole
     digest = hashlib.blake2b(description.encode(), digest_size=3).hexdigest()
     return f"{whole[: _LONGEST_SLUG - 7].rstrip('-')}-{digest}"
+
+
+def refuse_other_versions(content: Mapping[str, Any], where: str, missing_is_fine: bool = False) -> None:
+    """Refuse what a version of the format wrote that this reader does not understand (spec: Evolution rules).
+
+    Raises:
+        FormatError: If ``schema_version`` is not 1.
+    """
+    version = content.get("schema_version")
+    if version is None and missing_is_fine:
+        return
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise FormatError(
+            f"{where}: schema_version={shown(version)}: only {SCHEMA_VERSION} is understood here; "
+            "a newer lucky_recorder may read it"
+        )

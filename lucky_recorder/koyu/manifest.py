@@ -16,12 +16,11 @@ from typing import Any
 
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.metadata import ACTION_SOURCE, read_sidecar
 from lucky_recorder.storage.lock import locked
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import write_json
 
-ACTION_SOURCE = "action_source"
-LONGEST_EPISODE = 100_000_000
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:manifest")
 Entry = dict[str, Any]
 
@@ -235,23 +234,6 @@ def bundle_folders(dataset: Path) -> dict[str, str]:
             raise FormatError(f"{place / name}: has the same capture_id as {found[bundle]}; move one of them away")
         found[bundle] = name
     return found
-
-
-def read_sidecar(dataset: Path, folder: str) -> dict[str, Any]:
-    """Return the sidecar of a bundle, by its folder's name.
-
-    Raises:
-        FormatError: If it is broken, or of a version that is not known.
-    """
-    relative = f"{layout.EPISODES}/{folder}/{layout.SIDECAR}"
-    path, sidecar = dataset / relative, Folder(dataset).json(relative)
-    version = sidecar.get("schema_version")
-    if type(version) is not int or version != layout.SCHEMA_VERSION:
-        raise FormatError(f"{path}: schema_version={shown(version)}: only {layout.SCHEMA_VERSION} is understood here")
-    for name, kind in (("capture_id", str), ("length", int), ("features", dict)):
-        if not isinstance(sidecar.get(name), kind):
-            raise FormatError(f"{path}: {name}={shown(sidecar.get(name))}: expected {kind.__name__}")
-    return sidecar
 
 
 def rebuild(dataset: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, SettingsError, StorageError, shown
 from lucky_recorder.koyu import layout, manifest
 from lucky_recorder.settings import validators as v
@@ -144,9 +145,8 @@ def read_overlay(dataset: str | Path, name: str) -> Overlay:
 
 
 def _declared(root: Path, name: str, content: Mapping[str, Any], path: Path) -> Overlay:
-    version, kind, shape = content.get("schema_version"), content.get("kind"), content.get("shape", [])
-    if type(version) is not int or version != layout.SCHEMA_VERSION:
-        raise FormatError(f"{path}: schema_version={shown(version)}: only {layout.SCHEMA_VERSION} is understood here")
+    layout.refuse_other_versions(content, str(path))
+    kind, shape = content.get("kind"), content.get("shape", [])
     if kind not in KINDS:
         raise FormatError(f"{path}: kind={shown(kind)}: expected one of {', '.join(KINDS)}")
     if not isinstance(shape, list) or not all(type(n) is int and 0 < n <= 1 << 24 for n in shape):
@@ -185,7 +185,7 @@ def _read_dense(overlay: Overlay, episode: str) -> Floats:
     table, where = _table(overlay, episode), overlay.dataset / overlay.file(episode)
     steps = table["step"].to_numpy()
     size = int(np.prod(overlay.shape))
-    if len(steps) and (steps[0] < 0 or (np.diff(steps) <= 0).any() or steps[-1] >= manifest.LONGEST_EPISODE):
+    if len(steps) and (steps[0] < 0 or (np.diff(steps) <= 0).any() or steps[-1] >= keys.MOST_ROWS):
         raise FormatError(f"{where}: steps must ascend from 0 or more")
     lists = table["value"].combine_chunks()
     if (np.diff(lists.offsets.to_numpy()) != size).any() or lists.flatten().null_count:
@@ -232,7 +232,7 @@ def write_overlay(
     """
     root = Path(dataset).absolute()
     name, kind = dataset_name(name, field="overlay"), v.one_of(kind, KINDS, field="kind")
-    lengths = _lengths(root)
+    lengths = lengths_of(root)
     tables, shape = _tables(kind, episodes, lengths)
     place = root / layout.OVERLAYS / name
     with locked(root / layout.LOCK):
@@ -242,7 +242,12 @@ def write_overlay(
     return overlay
 
 
-def _lengths(root: Path) -> dict[str, int]:
+def lengths_of(root: Path) -> dict[str, int]:
+    """Return how many steps each episode has, by the manifest.
+
+    Raises:
+        FormatError: If there is none, or it is broken.
+    """
     listed = manifest.read(root)
     if listed is None:
         raise FormatError(f"{root}: has no {layout.MANIFEST}; rebuild it from the bundles")
@@ -331,39 +336,3 @@ def _write(path: Path, table: pa.Table) -> None:
             raise StorageError(f"{path}: does not hold the rows that were written")
 
     stage(path, lambda p: pq.write_table(table, p, compression="zstd", write_page_checksum=True), verify).commit()
-
-
-# Checking.
-
-
-def check_overlays(dataset: str | Path) -> list[str]:
-    """Check every overlay of a dataset against the format and the manifest; returns what is wrong, file by file."""
-    root = Path(dataset)
-    lengths = _lengths(root)
-    return [fault for name in names(root) for fault in _check(root, name, lengths)]
-
-
-def _check(root: Path, name: str, lengths: Mapping[str, int]) -> list[str]:
-    try:
-        overlay = read_overlay(root, name)
-    except (FormatError, SettingsError) as error:
-        return [str(error)]
-    return [f for episode in overlay.episodes for f in _check_episode(overlay, episode, lengths.get(episode))]
-
-
-def _check_episode(overlay: Overlay, episode: str, length: int | None) -> list[str]:
-    path = overlay.dataset / overlay.file(episode)
-    if length is None:
-        return [f"{path}: there is no such episode in the manifest"]
-    try:
-        end = _end(overlay, episode)
-    except FormatError as error:
-        return [str(error)]
-    return [f"{path}: says something of step {end - 1}, the episode has {length} steps"] if end > length else []
-
-
-def _end(overlay: Overlay, episode: str) -> int:
-    """Return the step after the last that an overlay speaks of."""
-    if overlay.kind == "dense":
-        return len(overlay.dense(episode))
-    return max((span.end_step for span in overlay.spans(episode)), default=0)

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.lazy import lazy
+
 if TYPE_CHECKING:
+    from lucky_recorder.video import decode
     from lucky_recorder.video.decode import FrameReader
     from lucky_recorder.video.probe import Contents
+else:
+    decode = lazy("lucky_recorder.video.decode")
 
 Rows = Mapping[str, NDArray[Any]]
 MOST_CONTENTS = 1 << 16
@@ -71,9 +76,7 @@ class VideoPool:
         return self._open(path, contents)
 
     def _open(self, path: Path, contents: Contents | None) -> FrameReader:
-        from lucky_recorder.video.decode import FrameReader
-
-        reader = FrameReader(path, pixel_format="rgb24", contents=contents)
+        reader = decode.FrameReader(path, pixel_format="rgb24", contents=contents)
         with self._lock:
             self._contents[path] = reader.contents
             while len(self._contents) > MOST_CONTENTS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.errors import FormatError, SettingsError, VideoError
-from lucky_recorder.koyu import layout
-from lucky_recorder.koyu.index import Entry, Feature, Index, read_index, refuse_other_versions
-from lucky_recorder.koyu.pool import RowCache, Rows, VideoPool
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.koyu.bundles import Bundles
+from lucky_recorder.koyu.index import Entry, Feature, Index, read_index
+from lucky_recorder.koyu.overlays import open_overlays
+from lucky_recorder.koyu.pool import Rows
 from lucky_recorder.settings import validators as v
 from lucky_recorder.storage.untrusted import Folder
 
 if TYPE_CHECKING:
     from lucky_recorder.video.decode import FrameReader
 
-_MEGABYTE = 1 << 20
 _LONGEST_WINDOW = 100_000
 
 Row = dict[str, Any]
@@ -48,6 +48,8 @@ class Dataset:
     - with ``history``: every ``observation.`` key with ``history`` steps up to this one, and ``observation_is_pad``:
       True before the episode's beginning, where the first is repeated
     - the overlays that were asked for
+
+    It has more methods than most: it is a sequence, a context manager, and what a data loader asks of both.
 
     Attributes:
         path: The dataset's folder.
@@ -92,43 +94,15 @@ class Dataset:
         self.path = Path(path)
         self._horizon = _window(horizon, "horizon")
         self._history = _window(history, "history")
-        self._limits = (
+        limits = (
             v.whole(open_videos, 1, 4096, field="open_videos"),
             v.whole(row_cache_mb, 0, field="row_cache_mb"),
         )
-        self._folder = Folder(self.path, "dataset")
-        self._index: Index = read_index(self._folder)
+        folder = Folder(self.path, "dataset")
+        self._index: Index = read_index(folder)
         self.features = _chosen(self._index, keys)
-        self._overlays = self._named_overlays(overlays)
-        self._elsewhere: dict[str, str] = {}
-        self._open_caches()
-
-    def _bundle_of(self, entry: Entry) -> str:
-        """Return a bundle's folder within the dataset: its id, or any other name (spec: the name is cosmetic)."""
-        plain = f"{layout.EPISODES}/{entry.id}"
-        if entry.id in self._elsewhere or self._folder.has(plain):
-            return self._elsewhere.get(entry.id, plain)
-        place = self.path / layout.EPISODES
-        for path in sorted(place.iterdir()) if place.is_dir() else ():
-            sidecar = f"{layout.EPISODES}/{path.name}/{layout.SIDECAR}"
-            if path.name[0] != "." and self._folder.has(sidecar):
-                with contextlib.suppress(FormatError):  # another bundle's
-                    found = layout.bundle_name(str(self._folder.json(sidecar).get("capture_id")))
-                    self._elsewhere[found] = f"{layout.EPISODES}/{path.name}"
-        return self._elsewhere.setdefault(entry.id, plain)
-
-    def _open_caches(self) -> None:
-        open_videos, megabytes = self._limits
-        self._videos = VideoPool(open_videos)
-        self._rows = RowCache(megabytes * _MEGABYTE)
-
-    def _named_overlays(self, names: Sequence[str]) -> tuple[Any, ...]:
-        if not names:
-            return ()
-        from lucky_recorder.koyu.overlays import open_overlays
-
-        overlays: tuple[Any, ...] = tuple(open_overlays(self.path, names))
-        return overlays
+        self._overlays = open_overlays(self.path, overlays)
+        self._bundles = Bundles(folder, self.features, *limits)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -182,7 +156,7 @@ class Dataset:
         Raises:
             FormatError: If its bundle is broken, or of a version that is not understood.
         """
-        return {key: array.copy() for key, array in self._columns(self.episodes[self._number(episode)]).items()}
+        return {key: array.copy() for key, array in self._bundles.columns(self.episodes[self._number(episode)]).items()}
 
     def frames(self, episode: int, camera: str) -> FrameReader:
         """Open an episode's video by its feature key: frames by index. It is the caller's own, to be closed.
@@ -195,17 +169,7 @@ class Dataset:
         feature = self.features.get(camera)
         if feature is None or not feature.is_camera:
             raise KeyError(f"no camera {camera!r}; the dataset has {', '.join(self.cameras) or 'none'}")
-        self._columns(entry)
-        from lucky_recorder.video.decode import FrameReader
-
-        try:
-            reader = FrameReader(
-                self._folder.file(f"{self._bundle_of(entry)}/{layout.video_name(camera)}"), pixel_format="rgb24"
-            )
-        except VideoError as error:
-            raise FormatError(str(error)) from error
-        self._check_video(reader, entry, feature)
-        return reader
+        return self._bundles.frames(entry, feature)
 
     def sidecar(self, episode: int) -> dict[str, Any]:
         """Return the content of an episode's ``episode.json``.
@@ -213,11 +177,11 @@ class Dataset:
         Raises:
             FormatError: If it is missing, broken, or of a version that is not understood.
         """
-        return self._sidecar(self.episodes[self._number(episode)])
+        return self._bundles.sidecar(self.episodes[self._number(episode)])
 
     def close(self) -> None:
         """Close the videos that are open; asking for a row opens them again."""
-        self._videos.close()
+        self._bundles.videos.close()
 
     def __enter__(self) -> Dataset:
         """Return the dataset; leaving the block closes its videos."""
@@ -227,32 +191,24 @@ class Dataset:
         """Close the videos that are open."""
         self.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Give the index along, but no open file: a copy has the same rows, whatever was recorded meanwhile."""
-        return {name: value for name, value in vars(self).items() if name not in ("_videos", "_rows")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._open_caches()
-
     # One row.
 
     def _row(self, episode: int, step: int) -> Row:
         entry = self.episodes[episode]
-        columns = self._columns(entry)
-        row: Row = {key: self._value(key, columns, entry.length, step) for key in columns if key != "timestamp"}
+        columns = self._bundles.columns(entry)
+        row: Row = {key: self._value(key, columns, entry.length, step) for key in columns if key != keys.TIMESTAMP}
         past = self._past(step)
         for camera in self.cameras:
-            pictures = self._pictures(entry, self.features[camera], past)
+            pictures = self._bundles.pictures(entry, self.features[camera], past)
             row[camera] = pictures[0] if self._history is None else np.stack(pictures)
-        if self._horizon is not None and layout.ACTION in columns:
+        if self._horizon is not None and keys.ACTION in columns:
             row["action_is_pad"] = np.arange(step, step + self._horizon) >= entry.length
         if self._history is not None:
             row["observation_is_pad"] = np.arange(step - self._history + 1, step + 1) < 0
         row |= {"task": entry.task, "task_description": entry.task_description}
         row |= {"episode_id": entry.id, "episode_index": episode, "step": step}
-        if "timestamp" in columns:
-            row["timestamp"] = int(columns["timestamp"][step])
+        if keys.TIMESTAMP in columns:
+            row[keys.TIMESTAMP] = int(columns[keys.TIMESTAMP][step])
         for overlay in self._overlays:
             row |= overlay.at(entry.id, step)
         return row
@@ -262,51 +218,12 @@ class Dataset:
         return [max(k, 0) for k in range(step - (self._history or 1) + 1, step + 1)]
 
     def _value(self, key: str, columns: Rows, length: int, step: int) -> NDArray[Any]:
-        if key == layout.ACTION and self._horizon is not None:
+        if key == keys.ACTION and self._horizon is not None:
             return columns[key][np.minimum(np.arange(step, step + self._horizon), length - 1)]
         if key.startswith("observation.") and self._history is not None:
             return columns[key][self._past(step)]
         value: NDArray[Any] = columns[key][step].copy()
         return value
-
-    def _pictures(self, entry: Entry, feature: Feature, frames: Sequence[int]) -> list[NDArray[np.uint8]]:
-        relative = f"{self._bundle_of(entry)}/{layout.video_name(feature.key)}"
-        path = self._folder.path / relative
-        try:
-            reader = self._videos.take(path, lambda: self._folder.file(relative))
-            self._check_video(reader, entry, feature)
-            return self._videos.read(reader, frames)
-        except VideoError as error:
-            raise FormatError(str(error)) from error
-
-    @staticmethod
-    def _check_video(reader: FrameReader, entry: Entry, feature: Feature) -> None:
-        info = reader.info
-        said = {"frames": (info.frames, entry.length), "size": ((info.height, info.width), feature.shape[:2])}
-        for what, (found, expected) in said.items():
-            if found != expected:
-                reader.close()
-                raise FormatError(f"{reader.path}: {what} {found}, the manifest says {expected}")
-
-    def _columns(self, entry: Entry) -> Rows:
-        return self._rows.get(entry.id, lambda: self._load(entry))
-
-    def _load(self, entry: Entry) -> Rows:
-        """Touch a bundle for the first time: it must be of a version that is understood."""
-        from lucky_recorder.koyu.columns import read_columns
-
-        length = self._sidecar(entry).get("length")
-        if length != entry.length:
-            where = self.path / self._bundle_of(entry) / layout.SIDECAR
-            raise FormatError(f"{where}: length={length!r}, the manifest says {entry.length}")
-        columns = (f for f in self.features.values() if not f.is_camera)
-        return read_columns(self._folder, self._bundle_of(entry), entry.length, columns)
-
-    def _sidecar(self, entry: Entry) -> dict[str, Any]:
-        relative = f"{self._bundle_of(entry)}/{layout.SIDECAR}"
-        content = self._folder.json(relative)
-        refuse_other_versions(content, str(self.path / relative))
-        return content
 
     def _number(self, episode: int) -> int:
         number = operator.index(episode)

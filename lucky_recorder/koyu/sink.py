@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lucky_recorder.episode import clock, keys
-from lucky_recorder.episode.record import EpisodeRecord, Outcome
+from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
-from lucky_recorder.koyu.bundle import MICROSECOND_NS, Bundle, as_float32, recorded_at
-from lucky_recorder.koyu.features import Layout, encoding_of, layout_of
-from lucky_recorder.koyu.manifest import ACTION_SOURCE, Description, identity, refuse_other
+from lucky_recorder.koyu.bundle import Bundle
+from lucky_recorder.koyu.features import BundleLayout, encoding_of, layout_of
+from lucky_recorder.koyu.manifest import Description, identity, refuse_other
+from lucky_recorder.koyu.metadata import MICROSECOND_NS, Sidecars
+from lucky_recorder.koyu.rows import as_float32
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
 from lucky_recorder.settings.koyu import KoyuSettings
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
-_JUDGED = ("verdict", "no_verdict", "time_limit")
 
 
 class KoyuSink:
@@ -58,8 +59,8 @@ class KoyuSink:
         # Known once `open` is called.
         self._is_open = False
         self._schema: Schema
-        self._tasks: tuple[str, ...]
-        self._layout: Layout
+        self._sidecars: Sidecars
+        self._layout: BundleLayout
         self._writer: DatasetWriter
         self._refuse_used_seed()
         refuse_other(self.root, identity(settings.name, settings.collection_mode, settings.action))
@@ -79,8 +80,9 @@ class KoyuSink:
             StorageError: If the file system refuses.
         """
         self._schema = schema
-        self._tasks = tuple(tasks) or (keys.DEFAULT_TASK,)
         self._layout = layout_of(schema, self._settings)
+        described = tuple(tasks) or (keys.DEFAULT_TASK,)
+        self._sidecars = Sidecars(self._layout, self._settings, described, self._encoding)
         kind = self._settings.name, self._settings.collection_mode
         description = Description(*kind, self._layout.fps, self._layout.features, self._settings.action)
         self._writer = DatasetWriter(self.root, description, self._every)
@@ -124,7 +126,7 @@ class KoyuSink:
             capture_id=capture_id,
             timestamps=clock.ticks_ns(record.data_ticks, self._schema.hz) + began,
             vectors=self._vectors(record, robot),
-            sidecar=self._sidecar(record, robot, began, capture_id),
+            sidecar=self._sidecars.of(record, robot, began, capture_id),
             videos={s.key: record.videos[s.key].file.path for s in self._layout.cameras},
         )
 
@@ -144,39 +146,6 @@ class KoyuSink:
             mine = None if missing is None else missing[robot :: len(robots)]
             vectors[vector.key] = as_float32(record.columns[name][robot :: len(robots)], mine, place, name)
         return vectors
-
-    def _sidecar(self, record: EpisodeRecord, robot: int, began: int, capture_id: str) -> dict[str, Any]:
-        tasks = record.columns["task_index"][:: len(self._layout.robots)]
-        return {
-            "schema_version": layout.SCHEMA_VERSION,
-            "capture_id": capture_id,
-            "recorded_at": recorded_at(began),
-            "length": record.data_ticks,
-            "fps": self._layout.fps,
-            "record_hz": self._layout.fps,
-            **self._task(int(tasks[0])),
-            "collection_mode": self._settings.collection_mode,
-            "features": self._layout.features,
-            "encoding": self._encoding if self._layout.cameras else {},
-            **self._settings.provenance,
-            "reward": reward(record.outcome),
-            "events": self._events(record, tasks),
-            "dataset": self._settings.name,
-            "robot": self._layout.robots[robot],
-            "names": self._layout.names(robot),
-            ACTION_SOURCE: self._settings.action,
-        }
-
-    def _task(self, index: int) -> dict[str, str]:
-        description = self._tasks[index]
-        return {"task": layout.slug(description), "task_description": description}
-
-    def _events(self, record: EpisodeRecord, tasks: Any) -> list[Mapping[str, Any]]:
-        """Return what happened within an episode, in order: what was marked, and where the task became another."""
-        changes = [int(step) for step in (tasks[1:] != tasks[:-1]).nonzero()[0] + 1]
-        events = [{"step": step, "type": "task", **self._task(int(tasks[step]))} for step in changes]
-        events += [{"step": e.tick, "type": e.kind, **e.fields} for e in record.events]
-        return sorted(events, key=lambda event: event["step"])
 
     def close(self) -> None:
         """Write the manifest and remove what is temporary. Never opened, it has touched nothing."""
@@ -208,17 +177,3 @@ class PreparedEpisode:
         for video in self._videos:
             with contextlib.suppress(OSError):
                 video.unlink()
-
-
-def reward(outcome: Outcome) -> float | None:
-    """Return an episode's reward, 0 to 1; None where nobody has judged it.
-
-    A verdict is 1.0 for success, 0.0 for failure, or the number that came with it. The time limit is a failure: the
-    episode had all its time. One that was stopped or broken off has no verdict, nor has one whose environment says
-    nothing of success.
-    """
-    if outcome.reason not in _JUDGED:
-        return None
-    if outcome.reward is not None:
-        return outcome.reward
-    return None if outcome.reason == "no_verdict" else float(outcome.success)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.episode import keys
 from lucky_recorder.errors import SettingsError
-
-_IMAGES = "observation.images."
 
 
 def lerobot_policy(checkpoint: str | Path, device: str = "cpu") -> LeRobotPolicy:
@@ -72,9 +71,9 @@ class LeRobotPolicy:
         """Return an observation as LeRobot's data sets give it: a batch of one, pictures channels first, 0 to 1."""
         batch: dict[str, Any] = {"task": [observation["task_description"]]}
         for key, value in observation.items():
-            if key.startswith(_IMAGES):
+            if key.startswith(keys.IMAGES):
                 pixels = np.ascontiguousarray(value.transpose(2, 0, 1))[None]
                 batch[key] = self._torch.from_numpy(pixels).float() / 255
-            elif key.startswith("observation."):
+            elif key.startswith(keys.OBSERVATION):
                 batch[key] = self._torch.from_numpy(np.asarray(value, np.float32)[None])
         return batch

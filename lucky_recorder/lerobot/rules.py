@@ -14,22 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lucky_recorder.errors import FormatError, VideoError, shown
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import shown
+from lucky_recorder.lerobot.probed import ProbedSession, ProbedVideo, is_taken
 from lucky_recorder.session.checks.declared import DeclaredColumn, DeclaredStream, rate
-from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Evidence, Listed, video_file
+from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Listed
 from lucky_recorder.session.checks.stats import check_streams
 from lucky_recorder.session.checks.tasks import check_tasks
 from lucky_recorder.session.checks.vectors import type_fault, values
 from lucky_recorder.session.folder import refuse_other_folders
-from lucky_recorder.session.layout import Place
-from lucky_recorder.storage.untrusted import reason
-from lucky_recorder.video.probe import VideoInfo, probe
+from lucky_recorder.video.probe import VideoInfo
 
 TOLERANCE_S = 1e-4
 """How far a frame may be from its row's time: what LeRobot allows unless it is told otherwise."""
 
 _VERSION = re.compile(r"v?(\d+)(\.\d+)*((a|b|rc|\.post|\.dev)\d+)*")
-_CODECS = ("h264", "hevc", "av1")
+# Independent on purpose: this is what LeRobot asks for, whatever our writer does.
 _PICTURE_NAMES = ["height", "width", "channels"]
 _NUMBERED = re.compile(r"/chunk-(\d+)/file-(\d+)\.parquet")
 _PLACES = ("data/chunk_index", "data/file_index", "meta/episodes/chunk_index", "meta/episodes/file_index")
@@ -53,44 +53,6 @@ class Broken(NamedTuple):
     remedy: str
 
 
-class Sight(NamedTuple):
-    """What one video of an episode turns out to be; None where it cannot be read, and why."""
-
-    episode: Listed
-    stream: DeclaredStream
-    file: str
-    video: VideoInfo | None
-    fault: str
-
-
-class Opened:
-    """A session's files, and what its videos' headers say, each read once."""
-
-    def __init__(self, path: Path) -> None:
-        self.evidence = Evidence(path, decode=False)
-        self.info: dict[str, Any] = self.evidence.info or {}
-        self.declared = self.evidence.declared
-        self.fps = rate(self.info.get("fps"))
-        self.streams = [s for s in self.declared.streams.values() if is_taken(s)]
-        self.sights = [self._look(e, s) for e in self.evidence.episodes for s in self.streams]
-
-    def _look(self, episode: Listed, stream: DeclaredStream) -> Sight:
-        numbers = [episode.values.get(f"videos/{stream.key}/{part}_index") for part in ("chunk", "file")]
-        if not all(type(n) is int for n in numbers):
-            why = f"episode {episode.number} has no video of {stream.key}"
-            return Sight(episode, stream, episode.source, None, why)
-        file = video_file(stream.key, Place(*numbers), ".mp4")  # type: ignore[arg-type]
-        try:
-            return Sight(episode, stream, file, probe(self.evidence.folder.file(file)), "")
-        except (FormatError, VideoError) as error:
-            return Sight(episode, stream, file, None, reason(error, self.evidence.folder.path / file))
-
-
-def is_taken(stream: DeclaredStream) -> bool:
-    """Tell whether LeRobot can take a stream for pictures at all."""
-    return stream.is_quantised if stream.is_depth else stream.codec in _CODECS
-
-
 def check_lerobot(path: str | Path) -> list[Broken]:
     """Tell whether LeRobot opens a session unmodified; the folder is only read.
 
@@ -105,14 +67,14 @@ def check_lerobot(path: str | Path) -> list[Broken]:
     if not (path / INFO).exists():
         why = "is missing: nothing is listed, so there is nothing to open"
         return [Broken(12, INFO, why, "record with record_data=True, and let the recorder close the session")]
-    session = Opened(path)
+    session = ProbedSession(path)
     if session.evidence.info is None:
         return list(_unreadable(session))
     broken = [found for rule in RULES for found in rule(session)]
     return sorted(dict.fromkeys((*broken, *_unreadable(session))), key=lambda b: b.rule)
 
 
-def check_version(session: Opened) -> Iterator[Broken]:
+def check_version(session: ProbedSession) -> Iterator[Broken]:
     """Rule 1: ``codebase_version`` is a version whose major number is at least 3."""
     version = session.info.get("codebase_version")
     numbered = _VERSION.fullmatch(version) if isinstance(version, str) else None
@@ -120,20 +82,20 @@ def check_version(session: Opened) -> Iterator[Broken]:
         yield Broken(1, INFO, f"codebase_version is {shown(version)}", f"write 'v3.0' {_COPY}")
 
 
-def check_rates(session: Opened) -> Iterator[Broken]:
+def check_rates(session: ProbedSession) -> Iterator[Broken]:
     """Rule 2: ``fps`` is the data rate, an int when whole, and every video runs at the rate its feature declares."""
     fps, hz = session.info.get("fps"), session.info.get("hz")
     if session.fps is None or type(fps) is not (int if session.fps.denominator == 1 else float):
         yield Broken(2, INFO, f"fps is {shown(fps)}", f"write the data rate {_COPY}, an int when whole")
     elif rate(hz) not in (None, session.fps):
         yield Broken(2, INFO, f"fps is {fps}, rows are {shown(hz)} Hz", f"write fps = {hz} {_COPY}")
-    for sight in session.sights:
-        if sight.video and sight.video.fps != sight.stream.rate:
-            message = f"runs at {sight.video.fps} frames per second, its feature says {sight.stream.rate}"
-            yield Broken(2, sight.file, message, "remux the video at the declared rate")
+    for one in session.videos:
+        if one.header and one.header.fps != one.stream.rate:
+            message = f"runs at {one.header.fps} frames per second, its feature says {one.stream.rate}"
+            yield Broken(2, one.file, message, "remux the video at the declared rate")
 
 
-def check_ticks(session: Opened) -> Iterator[Broken]:
+def check_ticks(session: ProbedSession) -> Iterator[Broken]:
     """Rule 3: a row is a tick, and each finds its frame by time, within `TOLERANCE_S`."""
     robots = session.declared.robots or 1
     if robots > 1:
@@ -141,23 +103,23 @@ def check_ticks(session: Opened) -> Iterator[Broken]:
         yield Broken(3, INFO, message, "split it into a session per robot before you train on windows of time")
     for stream in session.streams:
         yield from _off_rate(session, stream)
-    lost = [sight for sight in session.sights if sight.video is None]
-    for file, fault in dict.fromkeys((sight.file, sight.fault) for sight in lost):
+    lost = [one for one in session.videos if one.header is None]
+    for file, fault in dict.fromkeys((one.file, one.fault) for one in lost):
         yield Broken(3, file, fault, _FILTER)
     for file, message in _lost_frames(session):
         yield Broken(3, file, message, "record it again: rows and frames do not belong together")
 
 
-def _off_rate(session: Opened, stream: DeclaredStream) -> Iterator[Broken]:
+def _off_rate(session: ProbedSession, stream: DeclaredStream) -> Iterator[Broken]:
     if session.fps and (stream.rate / session.fps).denominator != 1:
         message = f"{stream.key} runs at {stream.rate} Hz and rows at {session.fps} Hz: rows have no frame of their own"
         remedy = f"leave the camera's frame_rate at the data rate, or leave its feature out of info.json {_COPY}"
         yield Broken(3, INFO, message, remedy)
 
 
-def _lost_frames(session: Opened) -> Iterator[tuple[str, str]]:
+def _lost_frames(session: ProbedSession) -> Iterator[tuple[str, str]]:
     """Look up a frame for every row, as LeRobot does: all time is float32 there."""
-    looked = {(sight.episode.number, sight.stream.key): sight for sight in session.sights if sight.video}
+    looked = {(one.episode.number, one.stream.key): one for one in session.videos if one.header}
     for file, episodes, table in session.evidence.tables():
         if "timestamp" not in table.column_names or table.schema.field("timestamp").type != pa.float64():
             continue
@@ -166,12 +128,12 @@ def _lost_frames(session: Opened) -> Iterator[tuple[str, str]]:
             times = table["timestamp"][first : first + episode.length].to_numpy().astype(np.float32)
             yield from _off_time(file, episode, times, session)
             for stream in session.streams:
-                sight = looked.get((episode.number, stream.key))
-                if sight and sight.video and session.fps and (stream.rate / session.fps).denominator == 1:
-                    yield from _missed(sight, sight.video, times)
+                one = looked.get((episode.number, stream.key))
+                if one and one.header and session.fps and (stream.rate / session.fps).denominator == 1:
+                    yield from _missed(one, one.header, times)
 
 
-def _off_time(file: str, episode: Listed, times: Any, session: Opened) -> Iterator[tuple[str, str]]:
+def _off_time(file: str, episode: Listed, times: Any, session: ProbedSession) -> Iterator[tuple[str, str]]:
     robots = session.declared.robots or 1
     if session.fps is None:
         return
@@ -182,30 +144,30 @@ def _off_time(file: str, episode: Listed, times: Any, session: Opened) -> Iterat
         yield file, f"episode {episode.number}: row {row} is at {times[row]:.6f} s, its tick is at {due[row]:.6f} s"
 
 
-def _missed(sight: Sight, video: VideoInfo, times: Any) -> Iterator[tuple[str, str]]:
+def _missed(one: ProbedVideo, video: VideoInfo, times: Any) -> Iterator[tuple[str, str]]:
     frames = np.rint(times.astype(np.float64) * float(video.fps))
     distance = np.abs((frames / float(video.fps)).astype(np.float32) - times)
     missed = np.flatnonzero(~((frames < video.frames) & (distance < TOLERANCE_S)))
     if len(missed):
         row = int(missed[0])
-        yield sight.file, f"row {row} at {times[row]:.6f} s has no frame among {video.frames} at {video.fps} Hz"
+        yield one.file, f"row {row} at {times[row]:.6f} s has no frame among {video.frames} at {video.fps} Hz"
 
 
-def check_codecs(session: Opened) -> Iterator[Broken]:
+def check_codecs(session: ProbedSession) -> Iterator[Broken]:
     """Rule 4: videos begin at 0, keep time by frame number, and hold their frames in the order they are shown."""
     for stream in session.declared.streams.values():
         if not is_taken(stream):
             message = f"{stream.key} is {stream.codec}, which LeRobot does not look for under the name of an .mp4"
             yield Broken(4, INFO, message, f"leave its feature out of info.json {_COPY}")
-    for sight in session.sights:
-        yield from (Broken(4, sight.file, message, "encode the video again") for message in _codec_faults(sight))
+    for one in session.videos:
+        yield from (Broken(4, one.file, message, "encode the video again") for message in _codec_faults(one))
 
 
-def _codec_faults(sight: Sight) -> Iterator[str]:
-    begins = sight.episode.values.get(f"videos/{sight.stream.key}/from_timestamp")
+def _codec_faults(one: ProbedVideo) -> Iterator[str]:
+    begins = one.episode.values.get(keys.video_column(one.stream.key, "from_timestamp"))
     if begins not in (0.0, None):
-        yield f"episode {sight.episode.number} begins at {begins} s of it, expected 0.0"
-    video = sight.video
+        yield f"episode {one.episode.number} begins at {begins} s of it, expected 0.0"
+    video = one.header
     if video is None:
         return
     if video.has_b_frames:
@@ -216,7 +178,7 @@ def _codec_faults(sight: Sight) -> Iterator[str]:
         yield f"frames are up to {video.timing_error:.6f} s away from frame number / {video.fps}"
 
 
-def check_scalars(session: Opened) -> Iterator[Broken]:
+def check_scalars(session: ProbedSession) -> Iterator[Broken]:
     """Rule 5: a shape of ``[1]`` stands for a plain value, not for a list of one."""
     scalars = [c for c in session.declared.columns.values() if c.shape == (1,)]
     for file, _, table in session.evidence.tables():
@@ -230,7 +192,7 @@ def _is_list(table: pa.Table, name: str) -> bool:
     return table.column_names.count(name) == 1 and bool(pa.types.is_list(table.schema.field(name).type))
 
 
-def check_columns(session: Opened) -> Iterator[Broken]:
+def check_columns(session: ProbedSession) -> Iterator[Broken]:
     """Rule 6: the features are the stored columns, alike in every file, with a value in every row."""
     features = session.declared.features or {}
     expected = {k for k, v in features.items() if not isinstance(v, dict) or v.get("dtype") != "video"}
@@ -268,14 +230,14 @@ def _type_fault(kind: pa.DataType, column: DeclaredColumn) -> str | None:
     return None if kind == plain else f"stored as {kind}, the feature says {column.dtype}"
 
 
-def check_episodes(session: Opened) -> Iterator[Broken]:
+def check_episodes(session: ProbedSession) -> Iterator[Broken]:
     """Rule 7: the files of ``meta/episodes`` have one typed schema, and list episode ``k`` as row ``k``."""
     evidence, first = session.evidence, None
     for file, table in evidence.meta_files.items():
         first = first or table.schema
         for message in (*_schema_faults(table.schema, first), *_own_place_faults(file, table)):
             yield Broken(7, file, message, "write meta/episodes again with one schema, nulls typed")
-    listed = [(file, row.get("episode_index"), row.get("dataset_from_index")) for file, row in evidence.rows]
+    listed = [(file, row.get(keys.EPISODE_INDEX), row.get("dataset_from_index")) for file, row in evidence.rows]
     ends = [0, *(row.get("dataset_to_index") for _, row in evidence.rows)]
     for position, (file, index, begins) in enumerate(listed):
         if index != position or begins != ends[position]:
@@ -285,7 +247,7 @@ def check_episodes(session: Opened) -> Iterator[Broken]:
     yield from _misplaced_rows(session)
 
 
-def _misplaced_rows(session: Opened) -> Iterator[Broken]:
+def _misplaced_rows(session: ProbedSession) -> Iterator[Broken]:
     for file, episodes, table in session.evidence.tables():
         begins, ends = episodes[0].first, episodes[0].first + table.num_rows
         if "index" in table.column_names and table["index"].to_pylist() != list(range(begins, ends)):
@@ -295,7 +257,7 @@ def _misplaced_rows(session: Opened) -> Iterator[Broken]:
 def _schema_faults(schema: pa.Schema, first: pa.Schema) -> Iterator[str]:
     if not schema.remove_metadata().equals(first.remove_metadata()):
         yield "has other columns than the first file, or of other types"
-    needed = ("episode_index", "length", "dataset_from_index", "dataset_to_index", "tasks", *_PLACES)
+    needed = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index", "tasks", *_PLACES)
     yield from (f"has no column {name}" for name in needed if name not in schema.names)
     yield from (f"{f.name} has no type: all of it is empty" for f in schema if pa.types.is_null(f.type))
     if "tasks" in schema.names and schema.field("tasks").type != pa.list_(pa.string()):
@@ -310,7 +272,7 @@ def _own_place_faults(file: str, table: pa.Table) -> Iterator[str]:
             yield f"{name} is not its own: {int(number)}"
 
 
-def check_task_table(session: Opened) -> Iterator[Broken]:
+def check_task_table(session: ProbedSession) -> Iterator[Broken]:
     """Rule 8: pandas reads ``tasks.parquet`` indexed by description, task ``k`` as row ``k``, and rows use no other."""
     for _, _, message in check_tasks(session.evidence):
         yield Broken(8, TASKS, message, "write tasks.parquet again, from pandas, indexed by the description")
@@ -322,11 +284,11 @@ def check_task_table(session: Opened) -> Iterator[Broken]:
             yield Broken(8, file, f"task_index {unknown[0]} has no description", "add it to tasks.parquet")
 
 
-def check_statistics(session: Opened) -> Iterator[Broken]:
+def check_statistics(session: ProbedSession) -> Iterator[Broken]:
     """Rule 9: training finds statistics of every picture, state and command."""
     stats, declared = session.evidence.stats or {}, session.declared
-    keys = (*(s.key for s in session.streams if not s.is_depth), *declared.columns)
-    needed = [key for key in keys if key.startswith(("observation.", "action"))]
+    wanted = (*(s.key for s in session.streams if not s.is_depth), *declared.columns)
+    needed = [key for key in wanted if key.startswith((keys.OBSERVATION, keys.ACTION))]
     for key in needed if session.evidence.episodes else ():
         if not isinstance(stats.get(key), dict):
             yield Broken(9, STATS, f"{key} has no entry", "compute the statistics again")
@@ -334,7 +296,7 @@ def check_statistics(session: Opened) -> Iterator[Broken]:
         yield Broken(9, file, message, "compute the statistics again")
 
 
-def check_picture_names(session: Opened) -> Iterator[Broken]:
+def check_picture_names(session: ProbedSession) -> Iterator[Broken]:
     """Rule 10: a picture's dimensions are named, which is how LeRobot knows that channels come last."""
     for stream in session.streams:
         names = (session.declared.features or {})[stream.key].get("names")
@@ -344,7 +306,7 @@ def check_picture_names(session: Opened) -> Iterator[Broken]:
             )
 
 
-def check_strays(session: Opened) -> Iterator[Broken]:
+def check_strays(session: ProbedSession) -> Iterator[Broken]:
     """Rule 11: no other ``.parquet`` stands among the rows or the episodes, and numbers have three digits."""
     listed = session.evidence.data_files
     for folder, depth in (("data", 2), ("meta/episodes", 3)):
@@ -360,7 +322,7 @@ def check_strays(session: Opened) -> Iterator[Broken]:
                 yield Broken(11, file, "is sorted before smaller numbers", f"number files below 1000 {_COPY}")
 
 
-def check_totals(session: Opened) -> Iterator[Broken]:
+def check_totals(session: ProbedSession) -> Iterator[Broken]:
     """Rule 12: ``info.json`` counts no episode and no row that is not there."""
     episodes = session.evidence.episodes
     there = {"total_episodes": len(episodes), "total_frames": sum(e.length for e in episodes)}
@@ -373,7 +335,7 @@ def check_totals(session: Opened) -> Iterator[Broken]:
         yield Broken(12, INFO, "no episode is listed", "record one: LeRobot opens no empty dataset")
 
 
-def _unreadable(session: Opened) -> Iterator[Broken]:
+def _unreadable(session: ProbedSession) -> Iterator[Broken]:
     """What cannot be read breaks the rule that is about it."""
     rules = {STATS: 9, TASKS: 8, INFO: 1}
     files = session.evidence.folder.files()
@@ -382,7 +344,7 @@ def _unreadable(session: Opened) -> Iterator[Broken]:
         yield Broken(rule, file, why if file in files else "is missing", "restore the file, or record again")
 
 
-RULES: tuple[Callable[[Opened], Iterator[Broken]], ...] = (
+RULES: tuple[Callable[[ProbedSession], Iterator[Broken]], ...] = (
     check_version,
     check_rates,
     check_ticks,

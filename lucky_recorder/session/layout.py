@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from lucky_recorder.episode.keys import DATA, lidar_key
+from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, lidar_key
 from lucky_recorder.errors import StorageError
 from lucky_recorder.storage.write import make_folder, storage_errors
 
@@ -20,6 +20,7 @@ EPISODES = "meta/episodes"
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
+SCAN_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}([A-Za-z0-9_-]+)-\d{{3,}}\.parquet")
 LARGEST_CHUNK = 999
 _SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
 

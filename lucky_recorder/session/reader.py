@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +18,6 @@ from lucky_recorder.session.folder import CameraStream, SessionFolder
 
 __all__ = ["Episode", "Session"]
 
-_SCAN_FILE = re.compile(r"data/chunk-\d{3}/lidar-([A-Za-z0-9_-]+)-\d{3,}\.parquet")
 _COUNTS = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index", "chunk_index", "file_index")
 
 
@@ -28,6 +26,8 @@ class Session:
 
     Tables and statistics are read when first asked for. The folder may come from anyone: what does not keep to the
     format raises `FormatError` and names the file, and nothing is ever written.
+
+    It has more methods than most, all of a few lines: one for each thing that a session says.
 
     Attributes:
         path: The session's folder.
@@ -167,7 +167,7 @@ class Session:
     @cached_property
     def lidars(self) -> tuple[str, ...]:
         """The names of the lidars whose files lie in ``data/``."""
-        found = (_SCAN_FILE.fullmatch(name) for name in self._files.files(keys.DATA))
+        found = (layout.SCAN_FILE.fullmatch(name) for name in self._files.files(keys.DATA))
         return tuple(sorted({match[1] for match in found if match}))
 
     def bytes_on_disk(self) -> int:

@@ -1,4 +1,10 @@
-"""Locks between processes: held by who lives, given up by who dies."""
+"""Locks between processes: held by who lives, given up by who dies.
+
+These are `flock`'s, taken by ourselves and not through the filelock package, which fits in three places badly: it locks
+no folder, and a writer's own folder is what is locked here, so that the lock and what it protects are one thing; it
+opens a file for writing, and a dataset may be somebody else's; and where a file system has no locks it raises or makes
+marker files, which outlive who made them, while here one process may go on and is warned.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +40,12 @@ class Lock:
 
     Attributes:
         is_held: Whether it is held; never where the file system knows no locks.
+
+    Args:
+        path: The file or folder.
+
+    Raises:
+        StorageError: If it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError
 
 LARGEST_JSON = 1 << 26
-LARGEST_TABLE = 100_000_000
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
 _READING = (pa.ArrowException, OSError, ValueError, MemoryError, RecursionError, OverflowError)
 
@@ -84,8 +84,8 @@ class Folder:
         """
         path = self.file(relative)
         with format_errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if not 0 <= file.metadata.num_rows <= LARGEST_TABLE:
-                raise FormatError(f"{path}: {file.metadata.num_rows} rows; at most {LARGEST_TABLE} are read")
+            if not 0 <= file.metadata.num_rows <= keys.MOST_ROWS:
+                raise FormatError(f"{path}: {file.metadata.num_rows} rows; at most {keys.MOST_ROWS} are read")
             yield file
 
     def table(self, relative: str) -> pa.Table:

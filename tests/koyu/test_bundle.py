@@ -11,7 +11,9 @@ import pytest
 
 from lucky_recorder.errors import CaptureError, StorageError
 from lucky_recorder.koyu import bundle as bundles
-from lucky_recorder.koyu.bundle import Bundle, as_float32, recorded_at
+from lucky_recorder.koyu.bundle import Bundle
+from lucky_recorder.koyu.metadata import recorded_at
+from lucky_recorder.koyu.rows import as_float32
 from tests.koyu.making import read_bundle
 
 ID = "0" * 31 + "f"

@@ -15,7 +15,8 @@ import pytest
 from lucky_recorder import koyu
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.koyu import overlays
-from lucky_recorder.koyu.overlays import Span, check_overlays, open_overlays, read_overlay, write_overlay
+from lucky_recorder.koyu.checks.overlays import check_overlays
+from lucky_recorder.koyu.overlays import Span, open_overlays, read_overlay, write_overlay
 from tests.koyu.making import snapshot
 from tests.koyu.test_manifest import append, make
 

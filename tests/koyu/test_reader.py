@@ -179,7 +179,7 @@ def test_threads_share_a_dataset(stored: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda order: read_counts(dataset, order), orders))
     assert found == [expected_counts(order) for order in orders]
-    assert dataset._videos.open_videos <= 2
+    assert dataset._bundles.videos.open_videos <= 2
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -208,7 +208,7 @@ def read_held(rows: list[int]) -> list[int]:
 def test_a_fork_while_another_thread_holds_the_caches(stored: Path) -> None:
     dataset = lr.koyu.Dataset(stored)
     dataset[0]
-    with dataset._videos._lock, dataset._rows._lock:
+    with dataset._bundles.videos._lock, dataset._bundles.cache._lock:
         child = os.fork()
         if not child:
             os._exit(0 if read_counts(dataset, [0, 20]) == expected_counts([0, 20]) else 1)
@@ -229,10 +229,10 @@ def test_decoders_are_bounded(stored: Path) -> None:
     dataset = lr.koyu.Dataset(stored, open_videos=1)
     before = len(os.listdir("/proc/self/fd"))
     read_counts(dataset, list(range(len(dataset))))
-    assert dataset._videos.open_videos == 1
+    assert dataset._bundles.videos.open_videos == 1
     assert len(os.listdir("/proc/self/fd")) <= before + 1
     dataset.close()
-    assert dataset._videos.open_videos == 0
+    assert dataset._bundles.videos.open_videos == 0
     assert_is(dataset[0], 0, 0)
 
 
@@ -252,23 +252,25 @@ def test_rows_are_held_up_to_so_many_bytes(stored: Path) -> None:
     dataset = lr.koyu.Dataset(stored, row_cache_mb=0)
     assert_is(dataset[0], 0, 0)
     assert_is(dataset[20], 2, 7)
-    assert list(dataset._rows._held) == [f"ep_{capture_id(2)}"]
+    assert list(dataset._bundles.cache._held) == [f"ep_{capture_id(2)}"]
 
 
 def test_two_threads_may_load_one_episode(stored: Path) -> None:
     dataset = lr.koyu.Dataset(stored)
     barrier = threading.Barrier(2)
-    load = dataset._load
+    load = dataset._bundles._load
 
     def slowly(entry: Any) -> Any:
         barrier.wait(10)
         return load(entry)
 
-    dataset._load = slowly  # type: ignore[method-assign]
+    dataset._bundles._load = slowly  # type: ignore[method-assign]
     with ThreadPoolExecutor(2) as threads:
         rows = list(threads.map(dataset.__getitem__, [0, 1]))
     assert [row["step"] for row in rows] == [0, 1]
-    assert dataset._rows._bytes == sum(a.nbytes for a in dataset._rows._held[f"ep_{capture_id(0)}"].values())
+    assert dataset._bundles.cache._bytes == sum(
+        a.nbytes for a in dataset._bundles.cache._held[f"ep_{capture_id(0)}"].values()
+    )
 
 
 # What others write.

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.koyu import rows
 from lucky_recorder.rollouts.collect import collect
 from lucky_recorder.testing import CountEnv, check_session, read_count
 from lucky_recorder.video.encoder import VideoEncoder
@@ -353,8 +354,6 @@ def test_a_value_that_overflows_float32_stops_the_recording(film: Any, formats: 
 def test_a_disk_that_refuses_the_bundle_leaves_neither(
     film: Any, run: Any, monkeypatch: pytest.MonkeyPatch, formats: list[str]
 ) -> None:
-    from lucky_recorder.koyu import bundle
-
     def full(path: Path, table: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -362,7 +361,7 @@ def test_a_disk_that_refuses_the_bundle_leaves_neither(
     run(env)
     env.end_episode()
     env.observer.flush()
-    monkeypatch.setattr(bundle, "_write_table", full)
+    monkeypatch.setattr(rows, "write", full)
     env.reset()
     env.step(np.zeros(1))
     with pytest.raises(lr.LuckyRecorderError, match="No space left on device"):

@@ -12,8 +12,8 @@ from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Event, Outcome, Reason
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, SettingsError
-from lucky_recorder.koyu import bundle as bundles
-from lucky_recorder.koyu.sink import KoyuSink, reward
+from lucky_recorder.koyu.metadata import recorded_at, reward
+from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.testing import read_count
 from tests.koyu.making import BEGAN_NS, TASKS, keep, make_record, make_sink, read_dataset, read_manifest, snapshot
@@ -94,7 +94,7 @@ def test_time_is_counted_from_when_it_was_recorded(tmp_path: Path) -> None:
     (read,) = read_dataset(tmp_path)
     began = BEGAN_NS // 1000 * 1000
     assert read.rows["timestamp"].tolist() == [began + clock.tick_ns(t, schema.hz) for t in range(9)]
-    assert read.sidecar["recorded_at"] == bundles.recorded_at(began)
+    assert read.sidecar["recorded_at"] == recorded_at(began)
     assert read.sidecar["fps"] == read.sidecar["record_hz"] == 200 / 3
 
 

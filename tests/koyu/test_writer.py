@@ -15,7 +15,6 @@ import pytest
 from lucky_recorder.errors import StorageError
 from lucky_recorder.koyu.writer import DatasetWriter
 from lucky_recorder.storage import lock as locks
-from lucky_recorder.storage.lock import Lock, locked
 from tests.koyu.making import read_dataset, snapshot
 from tests.koyu.test_manifest import CUBES, append, listed, make
 
@@ -172,27 +171,6 @@ def test_only_folders_of_that_name_are_swept(tmp_path: Path) -> None:
     append(tmp_path, [])
     assert hidden(tmp_path) == [".tmp-file", ".tmp-link", ".trash"]
     assert (tmp_path / "elsewhere").is_dir()
-
-
-def test_a_lock_belongs_to_who_took_it(tmp_path: Path) -> None:
-    first, second = Lock(tmp_path), Lock(tmp_path)
-    assert first.attempt() is True
-    assert second.attempt() is False
-    first.release()
-    first.release()
-    assert second.attempt() is True
-    assert second.is_held
-    second.release()
-    assert not second.is_held
-
-
-def test_a_lock_that_is_never_free_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "LONGEST_WAIT_S", 0.0)
-    held = pytest.raises(StorageError, match=r"\.lock: another process has held this lock")
-    with locked(tmp_path / ".lock"), held, locked(tmp_path / ".lock"):
-        pytest.fail("held twice")
-    with locked(tmp_path / ".lock"):
-        assert (tmp_path / ".lock").exists()
 
 
 @pytest.mark.parametrize("how", ["unsupported", "absent"])

@@ -245,6 +245,6 @@ def test_tasks_that_are_none(copy: Path, table: pa.Table) -> None:
 
 
 def test_absurdly_many_rows(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lucky_recorder.storage.untrusted.LARGEST_TABLE", 5)
+    monkeypatch.setattr("lucky_recorder.episode.keys.MOST_ROWS", 5)
     with pytest.raises(lr.FormatError, match="at most 5 are read"):
         Session(copy).episode(0).rows()

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.checks.evidence import BundleEvidence, Fault
-from lucky_recorder.koyu.columns import values
-from lucky_recorder.koyu.index import IMAGES, Feature
+from lucky_recorder.koyu.index import Feature
+from lucky_recorder.koyu.rows import values
 from lucky_recorder.settings.koyu import COLLECTION_MODES
 from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 
+# Independent on purpose: what judges the writer does not take its word.
 LONGEST_GOP = 30
 _ID = re.compile(r"[0-9a-f]{32}")
 _TEXTS = (
@@ -108,11 +110,11 @@ def _sidecar_faults(bundle: BundleEvidence) -> Iterator[str]:
 def _feature_faults(bundle: BundleEvidence) -> Iterator[str]:
     declared = bundle.sidecar.get("features")
     features = declared if isinstance(declared, dict) else {}
-    for key in (layout.STATE, layout.ACTION):
+    for key in (keys.STATE, keys.ACTION):
         if key not in features:
             yield f"features: {key} is missing"
     for key, feature in features.items():
-        is_camera = key.startswith(IMAGES)
+        is_camera = key.startswith(keys.IMAGES)
         expected = "video" if is_camera else "float32"
         if isinstance(feature, dict) and feature.get("dtype") != expected:
             yield f"features[{key!r}]: dtype={shown(feature.get('dtype'))}: expected {expected!r}"
@@ -133,7 +135,7 @@ def _data_faults(bundle: BundleEvidence) -> Iterator[str]:
         yield f"{table.num_rows} rows, the sidecar says {bundle.length}"
     columns = {key: f for key, f in bundle.features.items() if not f.is_camera}
     yield from _column_faults(table, columns)
-    for key in (layout.STEP, layout.TIMESTAMP):
+    for key in (layout.STEP, keys.TIMESTAMP):
         if table.column_names.count(key) == 1 and table[key].type == pa.int64() and not table[key].null_count:
             yield from _clock_faults(key, table[key].to_numpy())
     for key, feature in columns.items():
@@ -142,7 +144,7 @@ def _data_faults(bundle: BundleEvidence) -> Iterator[str]:
 
 
 def _column_faults(table: pa.Table, columns: dict[str, Feature]) -> Iterator[str]:
-    kinds = {layout.STEP: pa.int64(), layout.TIMESTAMP: pa.int64()} | {key: _VECTOR for key in columns}
+    kinds = {layout.STEP: pa.int64(), keys.TIMESTAMP: pa.int64()} | {key: _VECTOR for key in columns}
     for key, kind in kinds.items():
         count = table.column_names.count(key)
         if count != 1:
@@ -172,7 +174,7 @@ def _vector_faults(key: str, column: pa.ChunkedArray, feature: Feature) -> Itera
     except FormatError as error:
         yield str(error)
         return
-    if key in (layout.STATE, layout.ACTION):
+    if key in (keys.STATE, keys.ACTION):
         broken = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
         if len(broken):
             yield f"{key}: row {broken[0]} holds NaN or infinity"

@@ -11,7 +11,8 @@ from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.checks.bundle import check_bundle
 from lucky_recorder.koyu.checks.evidence import BundleEvidence, Fault
-from lucky_recorder.koyu.index import Feature, Index, read_features, read_index, refuse_other_versions
+from lucky_recorder.koyu.checks.overlays import check_overlays
+from lucky_recorder.koyu.index import Feature, Index, read_features, read_index
 from lucky_recorder.settings.koyu import COLLECTION_MODES
 from lucky_recorder.storage.untrusted import Folder, reason
 
@@ -97,7 +98,7 @@ def _bundle(folder: Folder, name: str, decode: bool, faults: list[Fault]) -> Bun
     path = folder.path / file
     try:
         sidecar = folder.json(file)
-        refuse_other_versions(sidecar, str(path))
+        layout.refuse_other_versions(sidecar, str(path))
     except FormatError as error:
         faults.append(Fault(file, reason(error, path)))
         return None
@@ -190,8 +191,6 @@ def _feature_difference(index: Index, bundle: BundleEvidence) -> str:
 
 
 def _overlay_faults(folder: Folder) -> Iterator[Fault]:
-    from lucky_recorder.koyu.overlays import check_overlays
-
     if not (folder.path / layout.OVERLAYS).is_dir():
         return
     try:

@@ -1,0 +1,116 @@
+"""``episode.json``, a bundle's sidecar: what it says of itself, written and read back (spec: episode.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lucky_recorder.episode import keys
+from lucky_recorder.episode.clock import NANOSECONDS
+from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
+from lucky_recorder.errors import FormatError, shown
+from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.features import BundleLayout
+from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage.untrusted import Folder
+
+ACTION_SOURCE = "action_source"
+MICROSECOND_NS = 1000
+_JUDGED = (Reason.VERDICT, Reason.NO_VERDICT, Reason.TIME_LIMIT)
+
+
+@dataclass(frozen=True)
+class Sidecars:
+    """What the sidecars of one recording have in common.
+
+    Attributes:
+        bundle: What its bundles hold.
+        settings: What they say of themselves.
+        tasks: Task descriptions, in index order.
+        encoding: How its videos were made.
+    """
+
+    bundle: BundleLayout
+    settings: KoyuSettings
+    tasks: tuple[str, ...]
+    encoding: Mapping[str, Any]
+
+    def of(self, record: EpisodeRecord, robot: int, began_ns: int, capture_id: str) -> dict[str, Any]:
+        """Return the sidecar of one robot's bundle.
+
+        Args:
+            record: The finished episode.
+            robot: The robot's place among the robots.
+            began_ns: When it began, nanoseconds since 1970 in whole microseconds.
+            capture_id: The bundle's.
+        """
+        tasks = record.columns[keys.TASK_INDEX][:: len(self.bundle.robots)]
+        return {
+            "schema_version": layout.SCHEMA_VERSION,
+            "capture_id": capture_id,
+            "recorded_at": recorded_at(began_ns),
+            "length": record.data_ticks,
+            "fps": self.bundle.fps,
+            "record_hz": self.bundle.fps,
+            **self._task(int(tasks[0])),
+            "collection_mode": self.settings.collection_mode,
+            "features": self.bundle.features,
+            "encoding": self.encoding if self.bundle.cameras else {},
+            **self.settings.provenance,
+            "reward": reward(record.outcome),
+            "events": self._events(record, tasks),
+            "dataset": self.settings.name,
+            "robot": self.bundle.robots[robot],
+            "names": self.bundle.names(robot),
+            ACTION_SOURCE: self.settings.action,
+        }
+
+    def _task(self, index: int) -> dict[str, str]:
+        description = self.tasks[index]
+        return {"task": layout.slug(description), "task_description": description}
+
+    def _events(self, record: EpisodeRecord, tasks: Any) -> list[Mapping[str, Any]]:
+        """Return what happened within an episode, in order: what was marked, and where the task became another."""
+        changes = [int(step) for step in (tasks[1:] != tasks[:-1]).nonzero()[0] + 1]
+        events = [{"step": step, "type": "task", **self._task(int(tasks[step]))} for step in changes]
+        events += [{"step": e.tick, "type": e.kind, **e.fields} for e in record.events]
+        return sorted(events, key=lambda event: event["step"])
+
+
+def recorded_at(moment_ns: int) -> str:
+    """Write a moment, nanoseconds since 1970 in whole microseconds, as ISO 8601 in UTC."""
+    seconds, rest = divmod(moment_ns, NANOSECONDS)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // MICROSECOND_NS)
+    return moment.isoformat(timespec="microseconds")
+
+
+def reward(outcome: Outcome) -> float | None:
+    """Return an episode's reward, 0 to 1; None where nobody has judged it.
+
+    A verdict is 1.0 for success, 0.0 for failure, or the number that came with it. The time limit is a failure: the
+    episode had all its time. One that was stopped or broken off has no verdict, nor has one whose environment says
+    nothing of success.
+    """
+    if outcome.reason not in _JUDGED:
+        return None
+    if outcome.reward is not None:
+        return outcome.reward
+    return None if outcome.reason is Reason.NO_VERDICT else float(outcome.success)
+
+
+def read_sidecar(dataset: Path, folder: str) -> dict[str, Any]:
+    """Return the sidecar of a bundle, by its folder's name.
+
+    Raises:
+        FormatError: If it is broken, or of a version that is not known.
+    """
+    relative = f"{layout.EPISODES}/{folder}/{layout.SIDECAR}"
+    path, sidecar = dataset / relative, Folder(dataset).json(relative)
+    layout.refuse_other_versions(sidecar, str(path))
+    for name, kind in (("capture_id", str), ("length", int), ("features", dict)):
+        if not isinstance(sidecar.get(name), kind):
+            raise FormatError(f"{path}: {name}={shown(sidecar.get(name))}: expected {kind.__name__}")
+    return sidecar

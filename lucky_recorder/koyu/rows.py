@@ -1,0 +1,159 @@
+"""The rows of a bundle, written and read back (spec: data.parquet)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import CaptureError, FormatError, StorageError
+from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.index import Feature
+from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.storage.write import storage_errors, sync_file
+
+# Writing.
+
+
+def as_float32(values: NDArray[Any], missing: NDArray[np.bool_] | None, place: str, column: str) -> NDArray[np.float32]:
+    """Cast a column's rows once; NaN stands for what is missing.
+
+    Args:
+        values: Shape ``(rows, …)``.
+        missing: True where a row has no value, shape ``(rows,)``.
+        place: What the rows are, for the error.
+        column: The column's name, for the error.
+
+    Raises:
+        CaptureError: If a value is too large for float32; names place, row and column.
+    """
+    with np.errstate(over="ignore"):
+        cast = values.astype(np.float32)
+    if missing is not None:
+        cast[missing] = np.nan
+    if values.dtype.kind == "f":
+        lost = np.isinf(cast) & np.isfinite(values)
+        if lost.any():
+            row = int(np.argwhere(lost)[0][0])
+            value = values[row][lost[row]] if values.ndim > 1 else values[row]
+            raise CaptureError(
+                f"{place}, row {row}, column {column!r}: {np.ravel(value)[0]:g} does not fit float32, which koyu "
+                "bundles hold; scale the column, or record without koyu"
+            )
+    return cast
+
+
+def table(timestamps: NDArray[np.int64], vectors: Mapping[str, NDArray[np.float32]]) -> pa.Table:
+    """Build the rows of a bundle.
+
+    Args:
+        timestamps: Nanoseconds since 1970, int64, shape ``(rows,)``.
+        vectors: The other columns by feature key, float32, shape ``(rows, …)``; in the order they are written.
+    """
+    columns = {
+        layout.STEP: pa.array(np.arange(len(timestamps), dtype=np.int64)),
+        keys.TIMESTAMP: pa.array(timestamps),
+    }
+    return pa.table(columns | {key: _lists(values) for key, values in vectors.items()})
+
+
+def _lists(values: NDArray[np.float32]) -> pa.Array:
+    """Return rows as lists of float32; a value of several dimensions is written row by row."""
+    flat = np.ascontiguousarray(values, np.float32).reshape(len(values), -1)
+    offsets = np.arange(len(flat) + 1, dtype=np.int32) * np.int32(flat.shape[1])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat.reshape(-1)))
+
+
+def write(path: Path, table: pa.Table) -> None:
+    """Write the file of a bundle's rows, durably.
+
+    Raises:
+        StorageError: If the file system refuses, or the file is not whole afterwards.
+    """
+    # Without dictionaries: hardly a measured value comes twice.
+    options = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
+    with storage_errors(path):
+        pq.write_table(table, path, row_group_size=max(1, table.num_rows), **options)
+        sync_file(path)
+        try:
+            held = pq.read_metadata(path).num_rows
+        except pa.ArrowException as error:
+            raise StorageError(f"{path}: the file has no readable footer after it was closed ({error})") from error
+    if held != table.num_rows:
+        raise StorageError(f"{path}: holds {held} rows after it was closed, {table.num_rows} were written")
+
+
+# Reading.
+
+
+def read_columns(folder: Folder, bundle: str, rows: int, features: Iterable[Feature]) -> dict[str, NDArray[Any]]:
+    """Read columns of an episode; what else its file holds is ignored.
+
+    Args:
+        folder: The dataset's folder.
+        bundle: The bundle's, within it.
+        rows: How many rows it must hold.
+        features: The columns.
+
+    Returns:
+        By key: float32 arrays of shape ``(rows, *shape)``, and ``timestamp`` (nanoseconds, int64, shape ``(rows,)``)
+        where there is one.
+
+    Raises:
+        FormatError: If the file is broken, has not as many rows as the manifest says, or lacks a feature.
+    """
+    wanted = {f.key: f for f in features}
+    name = f"{bundle}/{layout.DATA}"
+    with folder.parquet(name) as file:
+        known = file.schema_arrow.names
+        where = str(folder.path / name)
+        if file.metadata.num_rows != rows:
+            raise FormatError(f"{where}: {file.metadata.num_rows} rows, the manifest says {rows}")
+        for key in wanted:
+            if known.count(key) != 1:
+                raise FormatError(f"{where}: has no column {key!r}, which the manifest lists among the features")
+        times = [keys.TIMESTAMP] if known.count(keys.TIMESTAMP) == 1 else []
+        table = file.read(columns=[*wanted, *times])
+        columns = {key: values(table[key], feature.shape, f"{where}: {key}") for key, feature in wanted.items()}
+        return columns | {key: _times(table[key], where) for key in times}
+
+
+def values(column: pa.ChunkedArray, shape: tuple[int, ...], where: str) -> NDArray[np.float32]:
+    """Return a column of lists as float32, shape ``(rows, *shape)``.
+
+    Raises:
+        FormatError: If a list is missing or of another length, or its values are no numbers.
+    """
+    rows, size = len(column), math.prod(shape)
+    if not _is_list(column.type):
+        flat = column
+    else:
+        if column.null_count or pc.any(pc.not_equal(pc.list_value_length(column), size)).as_py():
+            raise FormatError(f"{where}: a list is missing or does not hold {size} values")
+        flat = pc.list_flatten(column)
+    kind = flat.type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise FormatError(f"{where}: holds {column.type}, expected list<float>")
+    if flat.null_count or len(flat) != rows * size:
+        raise FormatError(f"{where}: a value is missing, or a row does not hold {size} of them")
+    # `pyarrow` gives NumPy no view of bits.
+    numbers = flat.cast(pa.uint8()) if pa.types.is_boolean(kind) else flat
+    return np.array(numbers.to_numpy(), np.float32).reshape(rows, *shape)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _times(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
+    if column.type != pa.int64() or column.null_count:
+        raise FormatError(f"{where}: timestamp is {column.type}, expected int64 without gaps")
+    return np.array(column.to_numpy(), np.int64)
