@@ -51,7 +51,7 @@ class VideoPool:
         """
         try:
             decoded = {k: reader[k] for k in sorted(set(frames))}
-        except BaseException:
+        except BaseException:  # a reader that was interrupted stands anywhere: nobody else may get it
             reader.close()
             raise
         self.give_back(reader)

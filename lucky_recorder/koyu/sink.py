@@ -104,7 +104,7 @@ class KoyuSink:
         try:
             for robot in range(len(self._layout.robots)):
                 prepared.append(self._writer.prepare(self._bundle(record, robot, began)))
-        except BaseException:
+        except BaseException:  # several robots have a bundle each: none without the others
             for one in prepared:
                 one.discard()
             raise

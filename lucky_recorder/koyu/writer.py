@@ -68,7 +68,7 @@ class DatasetWriter:
         self._refuse_twin(bundle)
         try:
             bundles.write(prepared.folder, bundle)
-        except BaseException:
+        except BaseException:  # no workshop must stay behind, whatever was raised
             prepared.discard()
             raise
         return prepared

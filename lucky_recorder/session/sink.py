@@ -83,7 +83,7 @@ class SessionSink:
                     scans = record.scans[stream.name]
                     staged += lidar.stage_scans(self.root, stream, scans, episode, self._schema.hz, self._chunking)
             data = self._stage_rows(record, row) if self._schema.has_rows else None
-        except BaseException:
+        except BaseException:  # no temporary file must stay behind, whatever was raised
             for one in staged:
                 one.discard()
             raise

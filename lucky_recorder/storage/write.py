@@ -83,7 +83,7 @@ def stage(path: Path, write: Callable[[Path], None], verify: Callable[[Path], No
             sync_file(staged.temporary)
             if verify is not None:
                 verify(staged.temporary)
-    except BaseException:
+    except BaseException:  # also an interrupt: no temporary file must stay behind
         staged.discard()
         raise
     return staged

@@ -47,7 +47,7 @@ _AS_NAMED: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Codec:
-    """One way of turning pictures into a file.
+    """One way of turning pictures into a file: all that differs from one to another, so that nothing else asks which.
 
     Attributes:
         key: What settings call it.

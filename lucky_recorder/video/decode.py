@@ -70,7 +70,7 @@ class FrameReader:
             self.contents = contents
             self._index, self.info = contents
             self._pixel_format = pixel_format or _own_format(self.info)
-        except BaseException:
+        except BaseException:  # also an interrupt: the file must not stay open
             self.close()
             raise
         self._decoded: Iterator[av.VideoFrame] = iter(())

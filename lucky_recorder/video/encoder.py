@@ -80,7 +80,7 @@ class VideoEncoder:
         try:
             with video_errors(path, doing):
                 self._stream = add_stream(self._container, chosen, width, height, fps, options)
-        except BaseException:
+        except BaseException:  # also an interrupt: half a file must not stay behind
             self.abort()
             raise
 
@@ -123,7 +123,7 @@ class VideoEncoder:
                 container.close()
                 sync_file(self.path)
             finished = self._verified()
-        except BaseException:
+        except BaseException:  # also an interrupt: half a file must not stay behind
             self.abort()
             raise
         self._container = None

@@ -26,7 +26,7 @@ ONE_THREAD: dict[str, Any] = {"threads": 1} if int(av.__version__.split(".")[0])
 
 
 class VideoInfo(NamedTuple):
-    """What one video file holds.
+    """What one video file holds: all that a check compares, read in one go.
 
     Attributes:
         codec: The codec's name as ``info.json`` has it: ``h264``, ``ffv1``…
@@ -125,7 +125,7 @@ def open_video(path: Path, track: int = 0) -> tuple[InputContainer, VideoStream]
         container = av.open(os.path.abspath(path), "r", container_options=_SAFE)
     try:
         stream = _video_track(path, container, track)
-    except BaseException:
+    except BaseException:  # also an interrupt: the file must not stay open
         container.close()
         raise
     stream.thread_count = 1

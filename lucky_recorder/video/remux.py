@@ -47,7 +47,7 @@ def combine(color: Path, depth: Path, target: Path) -> None:
         with video_errors(target):
             sync_file(target)
         _check_counts(target, one.frames)
-    except BaseException:
+    except BaseException:  # also an interrupt: half a file must not stay behind
         with contextlib.suppress(OSError):
             target.unlink()
         raise
