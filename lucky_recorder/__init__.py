@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lucky_recorder import envs as _envs
+from lucky_recorder.lazy import names as _names
 from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
@@ -101,15 +101,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name from its home."""
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = _names(__name__, _HOMES, _ROOMS)
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -32,3 +34,24 @@ def lazy(name: str) -> Any:
         name: The module's full name.
     """
     return _Door(name)
+
+
+def names(package: str, homes: Mapping[str, str], rooms: Collection[str] = ()) -> Callable[[str], Any]:
+    """Return a package's ``__getattr__``: each of its public names is imported from its home when first asked for.
+
+    Args:
+        package: The package's ``__name__``.
+        homes: By public name, the module below the package that defines it.
+        rooms: Modules below the package that are public themselves.
+    """
+
+    def find(name: str) -> Any:
+        if name in rooms:
+            return importlib.import_module(f"{package}.{name}")
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find

@@ -7,8 +7,9 @@ between the two.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lucky_recorder.lazy import names
 
 if TYPE_CHECKING:
     from lucky_recorder.cli import check as check
@@ -23,9 +24,4 @@ if TYPE_CHECKING:
     from lucky_recorder.cli import view as view
 else:
     _WORK = ("check", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "view")
-
-    def __getattr__(name: str) -> Any:
-        """Import the work of a command when it is first asked for."""
-        if name not in _WORK:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return importlib.import_module(f"{__name__}.{name}")
+    __getattr__ = names(__name__, {}, _WORK)

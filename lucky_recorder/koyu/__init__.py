@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lucky_recorder.lazy import names as _names
 
 if TYPE_CHECKING:
     from lucky_recorder.koyu.manifest import rebuild
@@ -22,13 +23,7 @@ _HOMES = {
 __all__ = ["Dataset", "Overlay", "Span", "read_overlay", "rebuild", "write_overlay"]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name from its home."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = _names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
