@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.koyu.checks.dataset import check_koyu as dataset_faults
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session.checks.evidence import Fault
@@ -242,8 +243,6 @@ def check_koyu(
         check_koyu("counted", count=lambda row: int(row["observation.state"][0]))
         ```
     """
-    from lucky_recorder.koyu.checks.dataset import check_koyu as dataset_faults
-
     faults = [str(fault) for fault in dataset_faults(path, decode)]
     dataset = None if faults else Dataset(path)
     if dataset is not None and count is not None:

@@ -1,15 +1,25 @@
-"""What import-linter cannot see: what is imported when the rooms are, lazy doors and all."""
+"""What import-linter cannot see: lazy doors, imports inside functions, private names of other files, and sizes."""
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 import lucky_recorder
 
 OPTIONAL = ["mujoco", "OpenGL", "rerun", "torch"]
 SIMULATOR_ROOMS = ("lucky_recorder.capture.mujoco", "lucky_recorder.capture.draw", "lucky_recorder.envs.")
+HOUSE = Path(lucky_recorder.__file__).parent
+FILES = sorted(HOUSE.rglob("*.py"))
+# What looks private and is not: named tuples, and what gymnasium and numpy let others use.
+PUBLIC = {"_asdict", "_fields", "_make", "_replace"}
+MOST_LINES = 400
 
 
 def test_every_other_room_can_be_entered_without_a_simulator() -> None:
@@ -24,3 +34,38 @@ def test_every_other_room_can_be_entered_without_a_simulator() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[]\n"
+
+
+def nodes(file: Path, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+    return (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, kinds))
+
+
+def test_imports_stand_at_the_top() -> None:
+    late = [
+        f"{file.relative_to(HOUSE)}:{statement.lineno}"
+        for file in FILES
+        for function in nodes(file, ast.FunctionDef, ast.AsyncFunctionDef)
+        for statement in ast.walk(function)
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+    ]
+    assert late == []
+
+
+def names_of(file: Path) -> set[str]:
+    """The names that a file gives to anything."""
+    named = {node.name for node in nodes(file, ast.FunctionDef, ast.ClassDef)}  # type: ignore[attr-defined]
+    stored = {node.attr for node in nodes(file, ast.Attribute) if isinstance(node.ctx, ast.Store)}  # type: ignore[attr-defined]
+    return named | stored | {node.id for node in nodes(file, ast.Name)}  # type: ignore[attr-defined]
+
+
+def private_of_others(file: Path) -> Iterator[str]:
+    own = names_of(file) | PUBLIC
+    for node in nodes(file, ast.Attribute, ast.ImportFrom):
+        asked = [node.attr] if isinstance(node, ast.Attribute) else [alias.name for alias in node.names]  # type: ignore[attr-defined]
+        yield from (n for n in asked if n.startswith("_") and not n.startswith("__") and n not in own)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+def test_a_file_uses_nothing_private_of_another_and_fits_in_the_eye(file: Path) -> None:
+    assert list(private_of_others(file)) == []
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
