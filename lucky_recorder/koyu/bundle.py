@@ -48,6 +48,8 @@ def write(folder: Path, bundle: Bundle) -> None:
     """
     with storage_errors(folder):
         folder.mkdir()
+    # Videos are linked while they still have their temporary names: the session's sink renames them when it commits,
+    # and a link stays with the file.
     for key, source in bundle.videos.items():
         link(source, folder / layout.video_name(key))
     rows.write(folder / layout.DATA, rows.table(bundle.timestamps, bundle.vectors))

@@ -53,6 +53,7 @@ class Staged:
             with storage_errors(self.path):
                 make_folder(self.path.parent)
                 os.replace(self.temporary, self.path)
+                # A rename is safe from a power cut only once the folder itself is on the disk.
                 sync_folder(self.path.parent)
         except StorageError:
             self.discard()
@@ -80,6 +81,7 @@ def stage(path: Path, write: Callable[[Path], None], verify: Callable[[Path], No
         with storage_errors(path):
             make_folder(path.parent)
             write(staged.temporary)
+            # Before the rename: else a power cut may leave the final name on an empty file.
             sync_file(staged.temporary)
             if verify is not None:
                 verify(staged.temporary)
