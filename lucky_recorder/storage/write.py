@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,19 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
         sync_folder(path.parent)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where that fails; it is not synced.
+
+    Raises:
+        StorageError: If the file system refuses.
+    """
+    with storage_errors(target):
+        try:
+            os.link(source, target)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(source, target)
 
 
 def sync_file(path: Path) -> None:
