@@ -11,6 +11,8 @@ from lucky_recorder.version import __version__
 if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
     from lucky_recorder.capture.mujoco.command import commands_to_ctrl
+    from lucky_recorder.episode.record import EpisodeRecord
+    from lucky_recorder.episode.sink import Prepared, Sink
     from lucky_recorder.errors import (
         CaptureError,
         ForkError,
@@ -40,6 +42,7 @@ _HOMES = {
     "Camera": "settings.camera",
     "CaptureError": "errors",
     "Column": "settings.column",
+    "EpisodeRecord": "episode.record",
     "ForkError": "errors",
     "FormatError": "errors",
     "FreeCamera": "settings.camera",
@@ -48,10 +51,12 @@ _HOMES = {
     "Lidar": "settings.lidar",
     "LuckyRecorderError": "errors",
     "Observer": "recorder.observer",
+    "Prepared": "episode.sink",
     "RecordSession": "recorder.wrapper",
     "RecorderSettings": "settings.recorder",
     "Session": "session.reader",
     "SettingsError": "errors",
+    "Sink": "episode.sink",
     "StateError": "errors",
     "StorageError": "errors",
     "StreamError": "errors",
@@ -69,6 +74,7 @@ __all__ = [
     "Camera",
     "CaptureError",
     "Column",
+    "EpisodeRecord",
     "ForkError",
     "FormatError",
     "FreeCamera",
@@ -77,10 +83,12 @@ __all__ = [
     "Lidar",
     "LuckyRecorderError",
     "Observer",
+    "Prepared",
     "RecordSession",
     "RecorderSettings",
     "Session",
     "SettingsError",
+    "Sink",
     "StateError",
     "StorageError",
     "StreamError",

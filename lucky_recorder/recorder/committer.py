@@ -208,7 +208,7 @@ class Committer:
                 prepared.append(sink.prepare(record))
             for one in prepared:
                 one.commit()
-        except BaseException:
+        except BaseException:  # no temporary file must stay behind, whatever was raised
             for one in prepared:
                 one.discard()
             raise

@@ -64,7 +64,7 @@ def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[
         for make in makers:
             made.insert(0, make(settings))
             ready(made[0])
-    except BaseException:
+    except BaseException:  # also an interrupt: a folder was claimed, or a dataset locked
         for sink in made:
             sink.close()
         raise

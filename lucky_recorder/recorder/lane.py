@@ -54,7 +54,10 @@ class Lane:
         self._ticks_per_row = self._source.clocks.ticks_per_row
 
     def attach(self) -> None:
-        """Take over what is looked at from the source, after it has been bound to another simulation."""
+        """Take over what is looked at from the source, after it has been bound to another simulation.
+
+        What is half taken was taken of the old one, so it goes: its scenes are given back, its row was never counted.
+        """
         self.drop_half()
         self._filler.attach(self._source)
         self._watch.attach(self._source)

@@ -216,7 +216,7 @@ class Observer:
         try:
             columns, snapshots = take.observe(recording.draw)
             return columns | recording.colors(snapshots)
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt: the snapshots that it took are given back
             self._recorder.fail(error)
             raise
 

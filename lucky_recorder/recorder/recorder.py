@@ -76,11 +76,6 @@ class Recorder:
         return self._idle_because is None
 
     @property
-    def has_ended(self) -> bool:
-        """Whether there was a session, and there is none any more."""
-        return self.recording is not None and not self.is_recording
-
-    @property
     def take(self) -> Take | None:
         """The open take; None outside of one, and where no session is open."""
         recording = self.recording
@@ -121,6 +116,8 @@ class Recorder:
         self.path = recording.open()
         self.recording = recording
         self._idle_because = None
+        # Whoever forgets a recorder, or ends the process with one open, still gets a whole session. Both are given the
+        # recording and not this object, which would never be forgotten then.
         weakref.finalize(self, _forget, recording).atexit = False
         exits.guard(id(recording), lambda: _forget(recording))
         self.begin(seed)
@@ -135,7 +132,7 @@ class Recorder:
         assert self.recording is not None
         try:
             self.recording.learn_rates(seconds)
-        except BaseException:
+        except BaseException:  # also an interrupt: half of the sinks would know the rates, and half not
             self._forsake()
             raise
 
@@ -195,6 +192,7 @@ class Recorder:
 
     def fail(self, error: BaseException) -> None:
         """End the open take as failed, because of an error that is about to be raised; or the session, if it must."""
+        # A stream is broken for good, and so is its session. Anything else was wrong with this episode only.
         if isinstance(error, StreamError):
             with contextlib.suppress(LuckyRecorderError):
                 self.close(f"the session stopped by itself: {error}")
@@ -229,6 +227,8 @@ class Recorder:
         recording = self.recording
         assert recording is not None
         self.last_outcome = outcome
+        # The caller does not wait here: the worker commits while the next episode is recorded. Only where this episode
+        # may be the last, its verdict is waited for, so that none is begun that would be one too many.
         with self._stopping():
             recording.end(outcome)
             is_complete = self._is_complete(recording)

@@ -86,7 +86,7 @@ class Recording:
             self._committer.sinks = formats.make_sinks(source.settings, self._own_sinks, self._open_sink)
             if source.has_rates:
                 self._lay_out()
-        except BaseException:
+        except BaseException:  # also an interrupt: a thread and a GL context must not stay behind
             with contextlib.suppress(LuckyRecorderError):
                 self._worker.call(self._committer.close)
             self._worker.stop()
@@ -172,16 +172,15 @@ class Recording:
             SettingsError: If their rows would have another layout.
         """
         if self.source.rebind(model, data):
-            self._replace_model()
+            # The worker has a copy of its own: the environment goes on changing its model while pictures are drawn.
+            copied = self.source.model_copy()
+            if copied is not None:
+                self._guard(lambda: self._devices.open_renderer(copied), "the new model could not be drawn")
+            self._renew_casters()
         if self.take is not None:
+            # Also where nothing was replaced: a reset sets MuJoCo's counts of bad states back, and what was seen
+            # before it is out of date.
             self.take.lane.attach()
-
-    def _replace_model(self) -> None:
-        """Draw and scan with the source's new model from here on."""
-        model = self.source.model_copy()
-        if model is not None:
-            self._guard(lambda: self._devices.open_renderer(model), "the new model could not be drawn")
-        self._renew_casters()
 
     def _renew_casters(self) -> None:
         """Scan the model as it is now from here on."""
@@ -229,7 +228,7 @@ class Recording:
             raise self.counts.failure
         try:
             self._finish()
-        except Exception:
+        except Exception:  # the worker hangs, or the disk: another close() must not wait for it again
             self._is_given_up = True
             raise
         if self._worker.error is not None:
@@ -254,7 +253,7 @@ def _despite_interrupt(job: Callable[[], Any]) -> None:
         job()
     except Exception:
         raise
-    except BaseException:
+    except BaseException:  # an interrupt or an exit, which may have struck before the job was queued, or after it
         job()
         raise
 

@@ -144,7 +144,7 @@ class Take:
             return False
         try:
             self.lane.look()
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt: of half a tick nothing must stay
             self.fail(error)
             raise
         return True
@@ -163,7 +163,7 @@ class Take:
                 lane.learn_rates()
                 self._take_rates()
             lane.settle(new_policy_step)
-        except BaseException as error:
+        except BaseException as error:  # as above
             self.fail(error)
             raise
 
@@ -203,7 +203,7 @@ class Take:
         self.state = FROZEN
         try:
             self.verdict = verdict()
-        except BaseException as error:
+        except BaseException as error:  # whatever a callable of the user's raises
             self.fail(error)
             raise
 

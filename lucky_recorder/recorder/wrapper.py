@@ -43,6 +43,9 @@ class Stage(enum.Enum):
 class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Records what a Gymnasium environment does into a session.
 
+    It has a method for each call of gymnasium's and for each thing that a user can say, and holds no episode itself:
+    that is the open `Take` of its `Recorder`, which ``env.observer`` shows too.
+
     Row k is the state before step k, with the command applied during step k. The environment is only read: its run is
     the same, bit for bit, with the recorder and without it. The constructor opens nothing; the first ``reset`` does.
 
@@ -256,7 +259,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             moment.done = bool(moment.terminated or truncated)
             if self.settings.gym_columns:
                 moment.success = self._ask(take, self._success.of_step)
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt: a step that did not end leaves no row
             take.fail(error)
             raise
         return result
@@ -300,7 +303,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._is_held = False
         if self._stage is not Stage.CLOSED:
             self._stage = Stage.RECORDED if self._trigger(number) else Stage.SKIPPED
-        if self._stage is not Stage.RECORDED or self.recorder.has_ended:
+        has_ended = self.recorder.recording is not None and not self.recorder.is_recording
+        if self._stage is not Stage.RECORDED or has_ended:
             return
         if self.recorder.is_recording:
             self._rebind()
