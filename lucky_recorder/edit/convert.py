@@ -23,7 +23,7 @@ from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome,
 from lucky_recorder.episode.schema import Field, Schema, Stream, entity_id
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
-from lucky_recorder.koyu.bundle import link
+from lucky_recorder.koyu.bundle import link_video
 from lucky_recorder.koyu.index import Feature
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
@@ -347,7 +347,7 @@ def _filmed(dataset: Dataset, number: int, stream: Stream, sink: SessionSink) ->
             pixels.add(k, frames[k])
     target = sink.stream_path(stream.key, number, stream.suffix)
     make_folder(target.parent)
-    link(frames.path, target)
+    link_video(frames.path, target)
     return FinishedVideo(VideoFile(target, info.frames, info.bytes), pixels)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.koyu import layout, rows
-from lucky_recorder.storage.write import storage_errors, sync_file, sync_folder, write_json
+from lucky_recorder.storage.write import link, storage_errors, sync_file, sync_folder, write_json
 
 
 @dataclass(frozen=True)
@@ -48,23 +46,22 @@ def write(folder: Path, bundle: Bundle) -> None:
     """
     with storage_errors(folder):
         folder.mkdir()
+    # Videos are linked while they still have their temporary names: the session's sink renames them when it commits,
+    # and a link stays with the file.
     for key, source in bundle.videos.items():
-        link(source, folder / layout.video_name(key))
+        link_video(source, folder / layout.video_name(key))
     rows.write(folder / layout.DATA, rows.table(bundle.timestamps, bundle.vectors))
     write_json(folder / layout.SIDECAR, dict(bundle.sidecar))
     with storage_errors(folder):
         sync_folder(folder)
 
 
-def link(source: Path, target: Path) -> None:
+def link_video(source: Path, target: Path) -> None:
     """Give a file a second name, or copy it where that fails; its bytes are safe on the disk then.
 
     Raises:
         StorageError: If the file system refuses.
     """
+    link(source, target)
     with storage_errors(target):
-        try:
-            os.link(source, target)
-        except OSError:  # another disk, or one without links
-            shutil.copyfile(source, target)
         sync_file(target)

@@ -46,6 +46,8 @@ class DatasetWriter:
         self._every = every
         self._lock: Lock | None = None
         make_folder(self._episodes)
+        # Under the dataset's lock a writer's folder comes into being together with its own lock: a sweep, which holds
+        # the dataset's lock too, never meets a folder whose living writer has not locked it yet.
         with locked(self.root / layout.LOCK):
             sweep(self._episodes)
             self._manifest.open()
@@ -83,6 +85,7 @@ class DatasetWriter:
     def commit(self, bundle: Bundle, folder: Path) -> None:
         """Give a bundle's folder its final name: from here on it exists."""
         target = self._episodes / bundle.id
+        # Again: another writer may have made it since it was prepared, and a rename would replace an empty folder.
         self._refuse_twin(bundle)
         with storage_errors(target):
             os.rename(folder, target)

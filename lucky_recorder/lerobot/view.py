@@ -8,8 +8,6 @@ plain columns.
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -29,7 +27,7 @@ from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream
 from lucky_recorder.session.opened import scale_of
 from lucky_recorder.session.reader import Session
-from lucky_recorder.storage.write import make_folder, stage, storage_errors, write_json
+from lucky_recorder.storage.write import link, make_folder, stage, write_json
 
 _LARGEST_DEPTH_CODE = 4095 * 16
 
@@ -227,11 +225,7 @@ def _link(source: Path, target: Path) -> None:
     if target.exists():
         return
     make_folder(target.parent)
-    with storage_errors(target):
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copyfile(source, target)
+    link(source, target)
 
 
 def _write_meta(plan: _Plan, rows: list[dict[str, Any]]) -> None:

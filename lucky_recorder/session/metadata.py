@@ -144,5 +144,6 @@ class MetadataWriter:
             self._pending = []
         if self._writes <= 1:
             write_tasks(self._root / layout.TASKS_PATH, self._tasks)
+        # info.json last: it says how many episodes there are, and must not say it before meta/episodes lists them.
         write_json(self._root / layout.STATS_PATH, totals.stats())
         write_json(self._root / layout.INFO_PATH, info(self._schema, self._chunking, self._tasks, totals))

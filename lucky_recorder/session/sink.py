@@ -133,6 +133,7 @@ class SessionSink:
 
     def committed(self, record: EpisodeRecord, row: Mapping[str, Any], data: Path | None) -> None:
         """Count an episode whose files all have their names, and write what falls due with it."""
+        # Only here does the number count as taken: an episode whose commit has failed leaves no gap.
         totals = self._totals
         totals.episodes += 1
         totals.rows += record.rows
@@ -152,6 +153,8 @@ class SessionSink:
 
     def _assemble(self) -> None:
         """Make the data file of the spooled episodes; only then do the spools go."""
+        # A Parquet file cannot be appended to. So each episode waits as a whole file of its own (its spool), and a
+        # crash before the data file is complete loses none.
         if not self._spools:
             return
         spooled, self._spools = self._spools, []
@@ -204,6 +207,8 @@ class PreparedEpisode:
 
     def commit(self) -> None:
         """Rename the videos, then the rows: an episode whose rows are there has its videos."""
+        # Readers and `recover` take the data file as the proof of an episode. A crash between two renames therefore
+        # leaves videos that no episode names, which is harmless, and never rows whose videos are missing.
         for video in self._videos:
             video.commit()
         if self._data is not None:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class Staged:
             with storage_errors(self.path):
                 make_folder(self.path.parent)
                 os.replace(self.temporary, self.path)
+                # A rename is safe from a power cut only once the folder itself is on the disk.
                 sync_folder(self.path.parent)
         except StorageError:
             self.discard()
@@ -80,6 +82,7 @@ def stage(path: Path, write: Callable[[Path], None], verify: Callable[[Path], No
         with storage_errors(path):
             make_folder(path.parent)
             write(staged.temporary)
+            # Before the rename: else a power cut may leave the final name on an empty file.
             sync_file(staged.temporary)
             if verify is not None:
                 verify(staged.temporary)
@@ -122,6 +125,19 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
         sync_folder(path.parent)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where that fails; it is not synced.
+
+    Raises:
+        StorageError: If the file system refuses.
+    """
+    with storage_errors(target):
+        try:
+            os.link(source, target)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(source, target)
 
 
 def sync_file(path: Path) -> None:
