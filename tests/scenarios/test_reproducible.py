@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,16 @@ ENVS: dict[str, tuple[str, Sequence[dict[str, Any]]]] = {
     "ant": ("Ant-v5", [{"name": "track", **SMALL}, {"name": "free", "source": {}, **SMALL}]),
     "humanoid": ("Humanoid-v5", [{"name": "track", **SMALL}, {"name": "seen", "source": "render", **SMALL}]),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_viewer_is_left() -> None:
+    """Have what earlier tests dropped freed now.
+
+    A gymnasium viewer that was not closed frees its textures and buffers wherever garbage is collected, by their
+    numbers, in whatever context is current there: those of the viewer that this test draws with.
+    """
+    gc.collect()
 
 
 class Trace(NamedTuple):
