@@ -1,4 +1,4 @@
-"""Checking a session, and telling its faults."""
+"""Checking a session, and printing its faults."""
 
 from __future__ import annotations
 

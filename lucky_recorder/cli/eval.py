@@ -1,4 +1,4 @@
-"""Running a policy, and telling how it did."""
+"""Running a policy in a recorded environment, and telling how it did."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ def printable(text: object) -> str:
 
 def say(text: object, error: bool = False) -> None:
     """Print one line, whatever the terminal's encoding; an error in red, to stderr."""
+    # Printing raises on a character that the terminal's encoding, such as ASCII, does not have.
     encoding = sys.stdout.encoding or "utf-8"
     line = printable(text).encode(encoding, "replace").decode(encoding)
     typer.secho(line, err=error, fg=typer.colors.RED if error else None)

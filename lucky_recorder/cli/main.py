@@ -41,6 +41,7 @@ def main(
 
 def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
     """Add commands to a group, by name, in the order that its help shows them."""
+    # The decorator keeps a command's signature and docstring: typer reads the options and the help from them.
     for name, command in commands.items():
         group.command(name)(stopping()(command))
 

@@ -83,6 +83,7 @@ def record_plan(plan: Plan) -> Path:
     try:
         path, summary = _record(plan)
     except GLError as error:
+        # Without cameras and without rows there may be nothing left to record.
         if not plan.settings.record_data:
             raise
         say(f"no pictures will be recorded: {error}", error=True)
@@ -103,7 +104,7 @@ def _record(plan: Plan) -> tuple[Path, Summary]:
     except KeyboardInterrupt:
         say("interrupted: the open episode was ended as failed", error=True)
         raise typer.Exit(INTERRUPTED) from None
-    finally:
+    finally:  # also after an error: what was recorded until then is on the disk
         if env.session_path is not None:
             say(f"session: {env.session_path}")
     assert env.session_path is not None

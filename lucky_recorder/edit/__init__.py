@@ -1,1 +1,1 @@
-"""Sessions become sessions, or bundles."""
+"""Conversion: sessions become koyu bundles, and bundles become a session."""

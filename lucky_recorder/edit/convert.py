@@ -69,7 +69,7 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     Args:
         session: The session's folder.
         settings: What the bundles say of themselves; ``path`` is the dataset's folder, by default ``name`` in the
-            folder that one is in.
+            current folder.
 
     Raises:
         FormatError: If the folder is no session, or is broken.
@@ -99,6 +99,7 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
 
 def _fingerprint(session: Path) -> int:
     """Return a number that is the same for the same session, and another for any other."""
+    # Seven bytes fit into the 63 bits of a seed. The statistics tell apart sessions whose ``info.json`` is the same.
     digest = hashlib.blake2b(digest_size=7)
     for name in (places.INFO_PATH, places.STATS_PATH):
         with storage_errors(session / name):
@@ -171,6 +172,7 @@ def _linked(path: Path, stream: Stream, frames: int) -> FinishedVideo:
     info = _probed(path)
     if info.frames != frames:
         raise FormatError(f"{path}: {info.frames} frames for {frames} ticks")
+    # Nothing is counted in the histogram: bundles have no statistics.
     return FinishedVideo(VideoFile(path, info.frames, info.bytes), PixelHistogram(stream.channels))
 
 
@@ -226,6 +228,7 @@ def koyu_to_session(dataset: str | Path, session: str | Path) -> Converted:
         sidecars = [source.sidecar(number) for number in range(len(source.episodes))]
         schema = _session_schema(source, sidecars)
         tasks = _descriptions(source, sidecars)
+        # Claimed only now: a dataset that its manifest or its sidecars rule out leaves no folder.
         root = _claim(Path(session))
         sink = SessionSink(root, places.Chunking(_FILES_PER_CHUNK))
         try:
@@ -345,6 +348,7 @@ def _filmed(dataset: Dataset, number: int, stream: Stream, sink: SessionSink) ->
         _refuse_video(frames.path, info, stream)
         for k in range(0, info.frames, PixelHistogram.every):
             pixels.add(k, frames[k])
+    # The sink renames what it is given. So it gets a link, and the bundle keeps its own name for the file.
     target = sink.stream_path(stream.key, number, stream.suffix)
     make_folder(target.parent)
     link_video(frames.path, target)

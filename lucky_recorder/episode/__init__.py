@@ -1,1 +1,1 @@
-"""What an episode is, for all who speak of it."""
+"""What an episode is: the names, the schema and the record that all other rooms share. It imports none of them."""

@@ -18,7 +18,8 @@ from lucky_recorder.errors import SettingsError
 
 NANOSECONDS = 1_000_000_000
 _SLOWEST, _FASTEST = Fraction(1, 1_000_000), Fraction(NANOSECONDS)
-# A float stands for the simple fraction close to it, or for any fraction within its rounding.
+# A float stands for a fraction: one with a small denominator if such a one is close, else one with a larger
+# denominator that differs by no more than the float's rounding.
 _SIMPLE, _CLOSE = 1000, 1e-9
 _LARGEST_DENOMINATOR, _ROUNDING = 1_000_000, 4e-15
 
@@ -56,7 +57,9 @@ def _exact(value: object) -> Fraction:
 
 def _nearest(value: float | np.floating[Any]) -> Fraction:
     """Find the fraction a float stands for: 66.666… is 200/3, 0.015 is 3/200, and 0.0041666 is what it says."""
+    # By its digits: the float itself is a fraction too, whose denominator is a power of two.
     written = Fraction(str(value))
+    # A float32 step, as some environments have, is only right to 1e-7.
     close = max(_CLOSE, float(np.finfo(np.asarray(value).dtype).eps))
     for denominator, error in ((_SIMPLE, close), (_LARGEST_DENOMINATOR, _ROUNDING)):
         near = written.limit_denominator(denominator)
@@ -109,11 +112,12 @@ def tick_ns(tick: int, hz: Fraction) -> int:
 def ticks_ns(ticks: int, hz: Fraction) -> NDArray[np.int64]:
     """Return the times of ticks ``0..ticks-1`` in nanoseconds, int64, shape ``(ticks,)``."""
     step = NANOSECONDS * hz.denominator
+    # Half of int64's range, because the rest is doubled below. Beyond it Python's own integers do the same arithmetic.
     fits = step * max(ticks, 1) < 2**62
-    # Where int64 would overflow, Python's own integers do the same arithmetic.
     scaled: NDArray[Any] = np.arange(ticks, dtype=np.int64 if fits else object) * step
     whole = scaled // hz.numerator
     rest = 2 * (scaled - whole * hz.numerator)
+    # A half goes to the even number, as `round` does: `tick_ns` must give the very same times.
     up = (rest > hz.numerator) | ((rest == hz.numerator) & (whole % 2 == 1))
     times: NDArray[np.int64] = (whole + up).astype(np.int64)
     return times

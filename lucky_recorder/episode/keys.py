@@ -1,7 +1,7 @@
 """Every name and limit that more than one room needs, once.
 
-The keys are the vocabulary of the two formats (spec: Data columns, Video streams, The vocabulary). The checkers know
-some of these a second time; where they do, they say so: what judges a writer must not believe it.
+The keys are the vocabulary of the two formats (spec: Data columns, Video streams, The vocabulary). The checks repeat
+some of them, and say so: a check that used the writer's constants would not find a wrong one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"
 LIDAR_PREFIX = "lidar-"
 VIDEOS, DATA = "videos/", "data/"
 
-# How colour and depth may be encoded, in the words of ``video.codec``; colour in each that can be asked for.
+# How colour can be asked to be encoded, and how depth always is, in the words of ``video.codec``.
 VIDEO_FORMATS, DEPTH_CODEC = ("h264", "hevc", "av1"), "ffv1"
 
-# Under which name a data file's footer carries its episodes' rows of meta/episodes.
+# The key in a data file's footer under which it carries its episodes' rows of meta/episodes.
 FOOTER = b"lucky_recorder.episodes"
 
 # What a column of one's own may hold: numpy's names.
@@ -86,8 +86,11 @@ LEADING = (INDEX, *ENTITY_COLUMNS, TIMESTAMP, EPISODE_INDEX, FRAME_INDEX, TASK_I
 # What Debian and Ubuntu call the libraries that draw without a screen.
 GL_PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
 
-# Limits.
+# Limits. A mask's ids are bytes, and 0 is the background.
 MOST_LABELS = 255
+# Scenes between the two threads: this bounds memory, and so how far the worker may lag behind.
 MOST_SCENES = 16
+# Rows of a file or an episode that is read: more are taken for a broken file.
 MOST_ROWS = 100_000_000
+# Its square is still a float64, which statistics need.
 LARGEST_MAGNITUDE = 1e150

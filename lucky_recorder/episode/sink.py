@@ -23,9 +23,10 @@ class Prepared(Protocol):
 class Sink(Protocol):
     """One format being written.
 
-    It is made before the first reset, and opened once the first step has told the rates. So a recording has a folder
-    at once, and what cannot be written is refused as early as it is known. All that follows `open` comes from the
-    worker thread alone, in the order in which episodes ended.
+    It is made and opened in the caller's thread. It is opened once the rates are known: at the first reset, or after
+    the first step where only that shows how long a step lasts. Making and opening are apart because a recording has a
+    folder from the first reset on. All that follows `open` comes from the worker thread, in the order in which episodes
+    ended; only where the set-up fails is `close` called by the caller's thread.
 
     Attributes:
         root: The folder it is written to.
@@ -50,7 +51,7 @@ class Sink(Protocol):
         """Return where the video of a take is to be written; the name ends in ``.tmp``."""
 
     def prepare(self, record: EpisodeRecord) -> Prepared:
-        """Write an episode's files under temporary names."""
+        """Write an episode's files under temporary names. What can fail, such as a full disk, must fail here."""
 
     def close(self) -> None:
         """Write what is still to be written. Nothing follows. A sink that was never opened leaves nothing behind."""

@@ -50,6 +50,7 @@ class ColumnStatistics:
     def of(cls, rows: NDArray[Any]) -> ColumnStatistics:
         """Measure rows of shape ``(rows, …)``."""
         values = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64)
+        # NaN is not counted either: it compares false with everything.
         values = values[(np.abs(values) <= LARGEST_MAGNITUDE).all(axis=1)]
         if not len(values):
             return cls._nothing(values.shape[1])
@@ -79,6 +80,7 @@ class ColumnStatistics:
         share = other.count / count
         delta = (other.mean - self.mean) + (other.rest - self.rest)
         shift = self.rest + delta * share
+        # The sum is rounded. `rest` keeps what the rounding lost.
         mean = self.mean + shift
         return ColumnStatistics(
             count=count,
@@ -103,6 +105,8 @@ class PixelHistogram:
 
     Every tenth frame counts, and of it a grid of at most 150 pixels a side.
     """
+
+    # To count every pixel of every frame takes longer than to encode it: 1.4 ms at 640x480, against 1 ms.
 
     every = 10
     side = 150

@@ -86,7 +86,7 @@ class Bundles:
         Raises:
             FormatError: If the video is missing or broken, or not as long and large as the manifest says.
         """
-        # The rows first: what they say of the bundle is said before its video is touched.
+        # The rows first: this checks the bundle's version and length before its video is opened.
         self.columns(entry)
         try:
             reader = decode.FrameReader(self.folder.file(self._video(entry, feature)), pixel_format="rgb24")
@@ -120,6 +120,7 @@ class Bundles:
                 with contextlib.suppress(FormatError):  # another bundle's
                     found = layout.bundle_name(str(self.folder.json(sidecar).get("capture_id")))
                     self._elsewhere[found] = f"{layout.EPISODES}/{path.name}"
+        # Not found: remembered too, so that the folder is searched once. Reading it then says what is missing.
         return self._elsewhere.setdefault(entry.id, plain)
 
 

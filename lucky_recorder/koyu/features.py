@@ -112,7 +112,7 @@ def _lack(key: str, schema: Schema, settings: KoyuSettings) -> str:
 
 
 def _refuse_dtype(field: Field) -> None:
-    """Refuse whole numbers that float32 would round: decided by the dtype, not by luck."""
+    """Refuse dtypes of whole numbers that float32 may round: at once, and not when such a value occurs."""
     dtype = np.dtype(field.dtype)
     if dtype.kind in "iu" and not np.can_cast(dtype, np.float32, "safe"):
         raise SettingsError(

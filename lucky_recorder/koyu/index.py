@@ -14,6 +14,7 @@ from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.storage.untrusted import Folder
 
+# Ids and camera keys become paths.
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _NUMERIC = re.compile(r"(float|u?int)(8|16|32|64)|bool")
 

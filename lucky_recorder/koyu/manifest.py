@@ -109,6 +109,7 @@ def refuse_other(dataset: Path, fields: Mapping[str, Any]) -> None:
 def _refuse(dataset: Path, manifest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     for name, mine in fields.items():
         theirs = manifest.get(name)
+        # An id may be another writer's, and `action_source` is a field of ours that others leave out.
         if name == "id" or (name == ACTION_SOURCE and theirs is None):
             continue
         if name == "features":
@@ -151,7 +152,9 @@ class ManifestWriter:
         return len(self._pending)
 
     def open(self) -> None:
-        """Make the manifest, or bring it up to date with the bundles that are there. Called under the dataset's lock.
+        """Make the manifest, or bring it up to date with the bundles that are there.
+
+        Called under the dataset's lock, and takes none: even in one process, a second `Lock` waits for the first.
 
         Raises:
             SettingsError: If the dataset is of another kind.
@@ -181,6 +184,7 @@ class ManifestWriter:
         self._pending = []
 
     def _write(self, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> None:
+        # What is there wins: others may have put fields of their own into it, or another id.
         fields = {**self._description.fields(), **manifest}
         write_json(self._dataset / layout.MANIFEST, fields | summary(entries))
 
@@ -204,6 +208,7 @@ def reconciled(dataset: Path, listed: Iterable[Entry]) -> list[Entry]:
     folders = bundle_folders(dataset)
     kept = [e for e in listed if e["id"] in folders]
     known = {e["id"] for e in kept}
+    # The format's own entries have no reward (spec: manifest.json), and `success_rate` needs it.
     complete = [e if "reward" in e else {**e, **_reward(dataset, folders[e["id"]])} for e in kept]
     sidecars = [read_sidecar(dataset, folder) for name, folder in folders.items() if name not in known]
     return [*complete, *map(entry_of, sorted(sidecars, key=_age))]

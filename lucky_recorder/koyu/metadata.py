@@ -19,6 +19,7 @@ from lucky_recorder.storage.untrusted import Folder
 
 ACTION_SOURCE = "action_source"
 MICROSECOND_NS = 1000
+# The reasons with which a reward that the caller gave counts; `reward` says what becomes of each.
 _JUDGED = (Reason.VERDICT, Reason.NO_VERDICT, Reason.TIME_LIMIT)
 
 

@@ -235,6 +235,7 @@ def write_overlay(
     lengths = lengths_of(root)
     tables, shape = _tables(kind, episodes, lengths)
     place = root / layout.OVERLAYS / name
+    # Under the lock: two writers must not declare one name as two kinds.
     with locked(root / layout.LOCK):
         overlay = _declare(root, name, kind, shape, description)
         for episode, table in tables.items():

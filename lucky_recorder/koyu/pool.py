@@ -50,8 +50,9 @@ class VideoPool:
             VideoError: If a frame cannot be read.
         """
         try:
+            # In ascending order: going back means to decode from the keyframe before again.
             decoded = {k: reader[k] for k in sorted(set(frames))}
-        except BaseException:  # a reader that was interrupted stands anywhere: nobody else may get it
+        except BaseException:  # where an interrupted reader stands is not known: nobody else may get it
             reader.close()
             raise
         self.give_back(reader)
@@ -90,6 +91,7 @@ class VideoPool:
             self._idle[reader.path] = reader
             while len(self._idle) > self._most:
                 surplus.append(self._idle.popitem(last=False)[1])
+        # Not under the lock: closing a file may take a while.
         for one in surplus:
             one.close()
 
@@ -106,14 +108,15 @@ class VideoPool:
             reader.close()
 
     def _begin_in_child(self) -> None:
-        # An open file's position is shared with the parent: these are never read here, nor closed.
+        # A file's position is shared with the parent, so the child must not read these files. They are kept, not freed:
+        # to free a decoder is to close it. A thread of the parent may have held the lock: it would never be released.
         _inherited.append(self._idle)
         self._idle = OrderedDict()
         self._lock = threading.Lock()
 
 
 class RowCache:
-    """The rows of the episodes used last, up to so many bytes."""
+    """The rows of the episodes used last, up to so many bytes; the latest is kept, however large it is."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
@@ -129,6 +132,7 @@ class RowCache:
             if held is not None:
                 self._held.move_to_end(key)
                 return held
+        # Loaded without the lock: threads that read other episodes need not wait for the disk.
         rows = load()
         with self._lock:
             if key not in self._held:

@@ -222,6 +222,7 @@ class Dataset:
             return columns[key][np.minimum(np.arange(step, step + self._horizon), length - 1)]
         if key.startswith("observation.") and self._history is not None:
             return columns[key][self._past(step)]
+        # The columns are the cache's, shared with other rows. Above, indexing with a list has copied already.
         value: NDArray[Any] = columns[key][step].copy()
         return value
 

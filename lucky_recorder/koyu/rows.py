@@ -35,6 +35,7 @@ def as_float32(values: NDArray[Any], missing: NDArray[np.bool_] | None, place: s
     Raises:
         CaptureError: If a value is too large for float32; names place, row and column.
     """
+    # numpy would only warn; below it becomes an error that says where.
     with np.errstate(over="ignore"):
         cast = values.astype(np.float32)
     if missing is not None:
@@ -78,11 +79,12 @@ def write(path: Path, table: pa.Table) -> None:
     Raises:
         StorageError: If the file system refuses, or the file is not whole afterwards.
     """
-    # Without dictionaries: hardly a measured value comes twice.
+    # Without dictionaries: measured values hardly repeat.
     options = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
     with storage_errors(path):
         pq.write_table(table, path, row_group_size=max(1, table.num_rows), **options)
         sync_file(path)
+        # On a full disk pyarrow may close a file without an error, and without a footer.
         try:
             held = pq.read_metadata(path).num_rows
         except pa.ArrowException as error:

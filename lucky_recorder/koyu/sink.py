@@ -62,6 +62,7 @@ class KoyuSink:
         self._sidecars: Sidecars
         self._layout: BundleLayout
         self._writer: DatasetWriter
+        # Here, and not only in `open`: that may come after the first step, when a session beside it has its folder.
         self._refuse_used_seed()
         refuse_other(self.root, identity(settings.name, settings.collection_mode, settings.action))
 
@@ -117,6 +118,7 @@ class KoyuSink:
             return record.began_ns // MICROSECOND_NS * MICROSECOND_NS
         began = self._next_ns
         lasted = clock.tick_ns(record.data_ticks, self._schema.hz)
+        # Rounded up to whole microseconds (`-lasted //` rounds down): the next one must not begin before this one ends.
         self._next_ns = began - -lasted // MICROSECOND_NS * MICROSECOND_NS
         return began
 
@@ -131,6 +133,7 @@ class KoyuSink:
         )
 
     def _capture_id(self, take: int, robot: int) -> str:
+        # By the take: a bundle has no index, and a take's number is never used again, whatever is discarded.
         seed = self._settings.id_seed
         return uuid.uuid4().hex if seed is None else uuid.uuid5(_NAMESPACE, f"{seed}/{take}/{robot}").hex
 

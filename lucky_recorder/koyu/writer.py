@@ -67,6 +67,7 @@ class DatasetWriter:
             StorageError: If the file system refuses, or there is a bundle of that id. Nothing is left behind then.
         """
         prepared = PreparedBundle(self, bundle, self.workshop / bundle.id)
+        # Here as well as in `commit`: preparing is where an episode may still be refused for all formats together.
         self._refuse_twin(bundle)
         try:
             bundles.write(prepared.folder, bundle)

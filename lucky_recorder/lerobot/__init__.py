@@ -1,1 +1,1 @@
-"""What LeRobot opens of a session."""
+"""LeRobot: whether it opens a session, a copy that it opens, and its policies."""

@@ -1,4 +1,4 @@
-"""A LeRobot policy, in the form that `lucky_recorder.evaluate` runs. Needs lerobot, which does not come along."""
+"""A LeRobot policy, in the form that `lucky_recorder.evaluate` runs. lerobot must be installed; it is no dependency."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def lerobot_policy(checkpoint: str | Path, device: str = "cpu") -> LeRobotPolicy
         remedy = f"lerobot 0.4 or later is needed, and cannot be imported ({error}); pip install lerobot"
         raise SettingsError.of("checkpoint", str(checkpoint), remedy) from error
     try:
+        # The device is set in two places: a checkpoint names the one it was trained on with the policy, and again with
+        # the steps that prepare the policy's input.
         config = configs.PreTrainedConfig.from_pretrained(str(checkpoint))
         config.device = device
         policy = factory.get_policy_class(config.type).from_pretrained(str(checkpoint), config=config)

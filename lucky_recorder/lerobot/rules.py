@@ -29,7 +29,7 @@ TOLERANCE_S = 1e-4
 """How far a frame may be from its row's time: what LeRobot allows unless it is told otherwise."""
 
 _VERSION = re.compile(r"v?(\d+)(\.\d+)*((a|b|rc|\.post|\.dev)\d+)*")
-# Independent on purpose: this is what LeRobot asks for, whatever our writer does.
+# Repeated on purpose: this is what LeRobot asks for, whatever our writer does.
 _PICTURE_NAMES = ["height", "width", "channels"]
 _NUMBERED = re.compile(r"/chunk-(\d+)/file-(\d+)\.parquet")
 _PLACES = ("data/chunk_index", "data/file_index", "meta/episodes/chunk_index", "meta/episodes/file_index")
@@ -118,7 +118,7 @@ def _off_rate(session: ProbedSession, stream: DeclaredStream) -> Iterator[Broken
 
 
 def _lost_frames(session: ProbedSession) -> Iterator[tuple[str, str]]:
-    """Look up a frame for every row, as LeRobot does: all time is float32 there."""
+    """Look up a frame for every row, as LeRobot does, which rounds all times to float32."""
     looked = {(one.episode.number, one.stream.key): one for one in session.videos if one.header}
     for file, episodes, table in session.evidence.tables():
         if "timestamp" not in table.column_names or table.schema.field("timestamp").type != pa.float64():
@@ -243,7 +243,7 @@ def check_episodes(session: ProbedSession) -> Iterator[Broken]:
         if index != position or begins != ends[position]:
             message = f"row {position} is episode {index} from row {begins}, and LeRobot looks up by position"
             yield Broken(7, file, message, "write meta/episodes again in order, from 0, without a gap")
-            break
+            break  # all that follow are out of place too
     yield from _misplaced_rows(session)
 
 
@@ -313,6 +313,8 @@ def check_strays(session: ProbedSession) -> Iterator[Broken]:
         for file in session.evidence.folder.files(folder):
             if file.count("/") != depth or not file.endswith(".parquet"):
                 continue
+            # LeRobot takes the files of data/ in the order of their names, and finds rows by position. A file that no
+            # episode names moves all rows after it; behind the last one it moves none.
             numbered = _NUMBERED.search(file)
             if not numbered or (folder == "data" and file not in listed and file < max(listed, default="")):
                 yield Broken(
@@ -336,7 +338,7 @@ def check_totals(session: ProbedSession) -> Iterator[Broken]:
 
 
 def _unreadable(session: ProbedSession) -> Iterator[Broken]:
-    """What cannot be read breaks the rule that is about it."""
+    """A file that cannot be read breaks the rule that is about it."""
     rules = {STATS: 9, TASKS: 8, INFO: 1}
     files = session.evidence.folder.files()
     for file, why in session.evidence.unreadable.items():

@@ -29,6 +29,7 @@ from lucky_recorder.session.opened import scale_of
 from lucky_recorder.session.reader import Session
 from lucky_recorder.storage.write import link, make_folder, stage, write_json
 
+# LeRobot decodes depth to 12 bits, and 4095 stands for ``depth_max``. A 16-bit code becomes one by losing four bits.
 _LARGEST_DEPTH_CODE = 4095 * 16
 
 
@@ -83,6 +84,7 @@ def lerobot_view(session: str | Path | Session, dst: str | Path, robot: str | No
         StorageError: If the file system refuses.
     """
     opened = session if isinstance(session, Session) else Session(session)
+    # All that can be refused is refused before the folder is made.
     plan, left_out = _planned(opened, Path(dst), robot, depth)
     make_folder(plan.target)
     rows = list(_write_data(plan))

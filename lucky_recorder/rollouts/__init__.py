@@ -1,1 +1,1 @@
-"""Policies run in recorded environments."""
+"""Policies run in recorded environments, to collect episodes or to be evaluated."""

@@ -95,23 +95,27 @@ def _attempt(env: RecordSession, policy: Policy, seed: int) -> Iterator[None]:
     if callable(begin):
         begin()
     observation, _ = env.reset(seed=seed)
+    # `episode_trigger` may leave an attempt out. That one runs until the environment is done; a recorded one also ends
+    # where its take does, at the time limit.
     is_recorded = env.recorder.take is not None
     is_done = False
     while not is_done and (env.recorder.take is not None or not is_recorded):
         observation, _, terminated, truncated, _ = env.step(policy(observation))
         is_done = bool(terminated or truncated)
         yield
+    # Not left to the next reset: the verdict is counted before it is decided whether there is a next attempt.
     if env.recorder.take is not None:
         env.end_episode()
 
 
 class _Tally:
-    """Counts what became of the attempts, from where the session stood at the start."""
+    """Counts what became of the attempts, without what the session held at the start."""
 
     def __init__(self, env: RecordSession) -> None:
         self._env = env
         if self._has_ended:
             raise StateError(f"the session {env.session_path} has ended; make another RecordSession to collect more")
+        # What the caller recorded before is ended and written first, so that it is not counted as collected here.
         if env.recorder.take is not None:
             env.end_episode()
         if env.is_recording:
@@ -140,7 +144,11 @@ class _Tally:
         return Summary(kept, discarded, self.steps, time.perf_counter() - self._began, size)
 
     def is_enough(self, episodes: int) -> bool:
-        """Tell whether ``episodes`` are kept; waits for the worker only when they might be."""
+        """Tell whether ``episodes`` are kept.
+
+        The worker counts what is kept, later than attempts end. It is waited for only when there might be enough:
+        otherwise drawing and encoding would not run beside the next attempt.
+        """
         if self._has_ended:
             return True
         if self.attempts - self.summary().discarded < episodes:

@@ -159,13 +159,14 @@ def _actions(env: RecordSession, policy: Policy, action: str, execute: int | Non
     while _has_time(env):
         chunk = turn(policy(seen_by_policy(env)))
         for number, one in enumerate(chunk[:execute]):
+            # For the first of a chunk it was asked above, before the policy was.
             if number and not _has_time(env):
                 return
             yield one, number == 0
 
 
 def _has_time(env: RecordSession) -> bool:
-    """Tell whether the coming step will be recorded; at the time limit the episode is ended, and it is not."""
+    """Tell whether the coming step will be recorded. At the time limit it is not: the episode is ended here."""
     take = env.recorder.take
     return take is not None and not take.end_if_due()
 
@@ -191,6 +192,7 @@ def _to_env(env: RecordSession, action: str) -> Callable[[Any], list[Any]]:
     if action == "gym" and space.shape is None:
         return lambda said: [said]
     shape, dtype = space.shape, space.dtype
+    # Asked for in every episode: the commands' ranges are read anew when one begins.
     to_ctrl = _commands(env) if action == "actuators" else None
 
     def turn(said: Any) -> list[Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich import box
     from rich import table as drawing
 else:
-    # A result is drawn by those who ask for a table.
+    # rich is imported only where a table is asked for.
     box, drawing = lazy("rich.box"), lazy("rich.table")
 
 _Z_95 = 1.959963984540054
@@ -161,7 +161,7 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
     rate = successes / count
     middle = (rate + z2 / (2 * count)) / (1 + z2 / count)
     half = _Z_95 / (1 + z2 / count) * math.sqrt(rate * (1 - rate) / count + z2 / (4 * count**2))
-    # At the ends rounding would leave a trace.
+    # At the ends exactly 0 and 1, which rounding would miss.
     return (0.0 if successes == 0 else middle - half, 1.0 if successes == count else middle + half)
 
 

@@ -68,6 +68,7 @@ class Episode:
             wanted = known if columns is None else list(columns)
             if unknown := [c for c in wanted if c not in known]:
                 raise KeyError(f"no column {unknown[0]!r}; {name} has {', '.join(known)}")
+            # Each episode we write is a row group of its own. Others may have written it otherwise: hence the filter.
             groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), self.index)]
             table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, number])))
             rows = table.filter(pc.equal(table[number], self.index)).select(wanted)

@@ -96,6 +96,7 @@ class SessionFolder:
     @cached_property
     def robots(self) -> tuple[str, ...]:
         """The robots' names; each has one row per tick, in this order."""
+        # A field of ours: a session that another recorder wrote does not have it.
         robots = self.info.get("robots", ["robot"])
         if not isinstance(robots, list) or not robots or not all(isinstance(r, str) for r in robots):
             raise self._wrong("robots", robots, "expected a list of names")

@@ -21,6 +21,7 @@ INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 SCAN_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}([A-Za-z0-9_-]+)-\d{{3,}}\.parquet")
+# Readers sort paths as text: chunk-1000 would come before chunk-999.
 LARGEST_CHUNK = 999
 _SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
 
@@ -88,6 +89,7 @@ def episodes_path(root: Path, place: Place) -> Path:
 
 def place_of(path: Path) -> Place:
     """Read the place back from a path that ends in ``chunk-NNN/file-NNN.<suffix>``."""
+    # At the first dot: a temporary name has more endings than one.
     return Place(int(path.parent.name.removeprefix("chunk-")), int(path.name.split(".")[0].removeprefix("file-")))
 
 

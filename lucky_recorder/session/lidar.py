@@ -33,7 +33,14 @@ SCHEMA = pa.schema(
 
 
 def table(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) -> pa.Table:
-    """Build the rows of one lidar's episode: one per scan."""
+    """Build the rows of one lidar's episode: one per scan (spec: Lidar files; the columns are ours).
+
+    Args:
+        stream: The lidar.
+        scans: Its scans.
+        episode: The episode's index.
+        hz: The data rate: ``frame_index`` is the row that was current at a scan.
+    """
     count = len(scans.ranges)
     columns = [
         np.arange(count, dtype=np.int64),
@@ -57,7 +64,13 @@ def _lists(values: NDArray[Any]) -> pa.Array:
 def stage_scans(
     root: Path, stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction, chunking: Chunking
 ) -> list[Staged]:
-    """Write one lidar's files of an episode under temporary names; the Parquet comes last."""
+    """Write one lidar's files of an episode under temporary names.
+
+    The Parquet comes last: they are renamed in this order, and readers take it as the sign that there are scans.
+
+    Raises:
+        StorageError: If the file system refuses.
+    """
     built = table(stream, scans, episode, hz)
 
     def path(suffix: str) -> Path:

@@ -19,6 +19,7 @@ from lucky_recorder.storage.write import stage, write_json
 from lucky_recorder.version import __version__
 
 CODEBASE_VERSION = "v3.0"
+# LeRobot's tools ask for these two. The recorder does not split files by size (spec: info.json).
 _FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 
 
@@ -85,7 +86,8 @@ def write_episodes(path: Path, schema: Schema, episodes: Sequence[Mapping[str, A
 def write_tasks(path: Path, tasks: Sequence[str]) -> None:
     """Write ``tasks.parquet``: the description is the table's pandas index (spec: tasks.parquet)."""
     described = list(tasks) or [keys.DEFAULT_TASK]
-    # pandas reads from this note that the description is the index.
+    # Written by hand, because the recorder does not need pandas. pandas reads from this note that the description is
+    # the index.
     index = "task"
     note = {
         "index_columns": [index],
@@ -116,7 +118,7 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
 
 
 class MetadataWriter:
-    """Writes ``meta/`` again and again as a session grows; ``info.json`` last, so it never promises too much."""
+    """Writes ``meta/`` again and again as a session grows; ``info.json`` last, so it never counts what is not there."""
 
     def __init__(self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str]) -> None:
         self._root = root
@@ -142,6 +144,7 @@ class MetadataWriter:
             write_episodes(layout.episodes_path(self._root, place), self._schema, self._pending)
             self._writes += 1
             self._pending = []
+        # Tasks do not change any more: once is enough, also where no episode was kept.
         if self._writes <= 1:
             write_tasks(self._root / layout.TASKS_PATH, self._tasks)
         # info.json last: it says how many episodes there are, and must not say it before meta/episodes lists them.

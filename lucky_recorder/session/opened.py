@@ -26,7 +26,7 @@ _POSE = {"sensor_position": 3, "sensor_orientation": 4}
 
 
 def scale_of(feature: Mapping[str, Any]) -> float | None:
-    """Return the metres of one code of a depth stream, by its feature; None where it does not say them."""
+    """Return the metres of one code of a depth stream, by its feature; None where it says no such number."""
     scale = feature["info"].get("depth_scale")
     return float(scale) if type(scale) in (int, float) and 0 < scale < _LARGEST_SCALE else None
 

@@ -22,7 +22,7 @@ _COUNTS = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index
 
 
 class Session:
-    """A recorded session, opened for reading.
+    """A recorded session, opened for reading (spec: Loading an episode).
 
     Tables and statistics are read when first asked for. The folder may come from anyone: what does not keep to the
     format raises `FormatError` and names the file, and nothing is ever written.
@@ -89,6 +89,7 @@ class Session:
                 raise FormatError(f"{self.path / file}: has other columns than {files[0]}")
             if bad := [c for c in _COUNTS if c not in table.column_names or table.schema.field(c).type != pa.int64()]:
                 raise FormatError(f"{self.path / file}: has no int64 column {bad[0]!r}")
+        # A session whose episodes were all discarded lists none, and is still one.
         if not tables:
             return pa.table({c: pa.array([], pa.int64()) for c in _COUNTS})
         return pa.concat_tables(tables).sort_by(keys.EPISODE_INDEX)
@@ -107,6 +108,7 @@ class Session:
         """The task descriptions, in order of ``task_index``."""
         self._folder.refuse_video_only()
         table = self._files.table(layout.TASKS_PATH)
+        # By its type: the format does not say what the column of descriptions is called.
         texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
         if keys.TASK_INDEX not in table.column_names or len(texts) != 1:
             raise FormatError(

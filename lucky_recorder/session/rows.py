@@ -21,7 +21,7 @@ from lucky_recorder.session.features import arrow_schema
 
 
 def warm_up() -> None:
-    """Make an array now: with its first one pyarrow imports pandas: slow, and impossible while Python shuts down."""
+    """Make an array: for the first one pyarrow imports pandas, which is slow, and fails while Python shuts down."""
     pa.array([0])
 
 
@@ -33,6 +33,12 @@ def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int)
         record: The finished episode.
         episode: Its ``episode_index``.
         first_index: The session-wide ``index`` of its first row.
+
+    Returns:
+        The columns of ``schema.fields`` in their order; vectors are lists (spec: Data columns).
+
+    Raises:
+        StorageError: If a column has not a value of its shape for every row.
     """
     numbering = {
         keys.INDEX: np.arange(first_index, first_index + record.rows, dtype=np.int64),
@@ -50,6 +56,8 @@ def _array(field: Field, values: NDArray[Any], rows: int, missing: NDArray[np.bo
     if not field.shape:
         return pa.array(flat, mask=missing)
     array: pa.Array = pa.array(flat)
+    # From the innermost dimension out: a list per dimension. Only a whole value can be missing, so only the outermost
+    # list takes the mask.
     for depth, length in reversed(list(enumerate(field.shape))):
         lists = rows * math.prod(field.shape[:depth])
         offsets = pa.array(np.arange(lists + 1, dtype=np.int32) * length)
@@ -62,6 +70,7 @@ def write(path: Path, tables: Sequence[pa.Table], episodes: Sequence[Mapping[str
     """Write a data file: a row group per episode, ``episodes`` (their rows of ``meta/episodes``) in the footer."""
     footer = json.dumps(list(episodes), ensure_ascii=False, allow_nan=False).encode()
     schema = tables[0].schema.with_metadata({keys.FOOTER: footer})
+    # Measured values hardly repeat: without dictionaries they are written twice as fast, and are smaller.
     floats = [f.name for f in schema if not pa.types.is_integer(f.type)]
     counted = [f.name for f in schema if f.name not in floats]
     options = {"compression": "zstd", "use_dictionary": counted, "write_page_checksum": True}
@@ -76,6 +85,7 @@ def verify(path: Path, rows: int) -> None:
     Raises:
         StorageError: If it does not.
     """
+    # On a full disk pyarrow may close a file without an error, and without a footer.
     try:
         held = pq.read_metadata(path).num_rows
     except (pa.ArrowInvalid, pa.ArrowException) as error:

@@ -24,8 +24,8 @@ from lucky_recorder.storage.write import Staged, stage, stage_json, storage_erro
 class SessionSink:
     """Writes one session folder.
 
-    An episode gets its index in `prepare`; it exists once its data file, or the spool of it, has its name, which is
-    the last rename of all.
+    An episode gets its index in `prepare`. It exists once its data file has its final name; that rename is the last.
+    With several episodes per file that is its spool, a whole Parquet file of this one episode (``….<episode>.tmp``).
 
     Attributes:
         root: The session's folder.
@@ -40,6 +40,7 @@ class SessionSink:
     keeps_broken = True
 
     def __init__(self, root: Path, chunking: layout.Chunking, metadata_every: int = 25) -> None:
+        # In the caller's thread, when recording begins: the worker may meet pyarrow first when Python shuts down.
         rows.warm_up()
         self.root = root
         self._chunking = chunking
@@ -70,6 +71,7 @@ class SessionSink:
         Raises:
             StorageError: If the disk refuses, or if chunk numbers would pass 999.
         """
+        # The next index: an episode is committed or discarded before another one is prepared.
         episode = self._totals.episodes
         if self._chunking.video(episode).chunk_index > layout.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
@@ -133,7 +135,7 @@ class SessionSink:
 
     def committed(self, record: EpisodeRecord, row: Mapping[str, Any], data: Path | None) -> None:
         """Count an episode whose files all have their names, and write what falls due with it."""
-        # Only here does the number count as taken: an episode whose commit has failed leaves no gap.
+        # Only here is the index used up: an episode whose commit has failed leaves no gap in the numbers.
         totals = self._totals
         totals.episodes += 1
         totals.rows += record.rows
@@ -141,7 +143,7 @@ class SessionSink:
         totals.add_columns({f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats})
         colors = {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
         totals.add_streams(colors)
-        if data is None:
+        if data is None:  # no rows are recorded, and then there is no meta/
             return
         self._metadata.add(row)
         if self._chunking.episodes_per_file > 1:
@@ -152,11 +154,12 @@ class SessionSink:
             self._metadata.write(totals)
 
     def _assemble(self) -> None:
-        """Make the data file of the spooled episodes; only then do the spools go."""
+        """Make the data file of the spooled episodes, and only then remove the spools."""
         # A Parquet file cannot be appended to. So each episode waits as a whole file of its own (its spool), and a
         # crash before the data file is complete loses none.
         if not self._spools:
             return
+        # Forgotten first: where this fails, the spools stay on the disk, and `close` must still write meta/.
         spooled, self._spools = self._spools, []
         path = layout.data_path(self.root, self._chunking.data(spooled[0][1][keys.EPISODE_INDEX]))
         with storage_errors(path):
@@ -182,6 +185,7 @@ class SessionSink:
     def _remove_strays(self) -> None:
         """Leave no folder of a stream that has no file: folders appear only for the streams a session has recorded."""
         for folder in (self.root / keys.VIDEOS).glob("*"):
+            # Every file's name has a dot, and no folder's below a stream's own.
             if not any(folder.rglob("*.*")):
                 shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -207,8 +211,8 @@ class PreparedEpisode:
 
     def commit(self) -> None:
         """Rename the videos, then the rows: an episode whose rows are there has its videos."""
-        # Readers and `recover` take the data file as the proof of an episode. A crash between two renames therefore
-        # leaves videos that no episode names, which is harmless, and never rows whose videos are missing.
+        # A data file proves that its episodes exist: its footer says all that meta/episodes will. A crash between two
+        # renames therefore leaves videos that no episode names, which is harmless, and never rows without their videos.
         for video in self._videos:
             video.commit()
         if self._data is not None:

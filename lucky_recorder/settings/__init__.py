@@ -1,1 +1,1 @@
-"""What to record: frozen settings, refused when they are built."""
+"""What to record: frozen settings. A wrong value is refused when they are built."""

@@ -17,6 +17,7 @@ from lucky_recorder.settings.declare import only_known_fields, place_of, told
 
 _SOURCE_KINDS = ("sensor", "qpos", "qvel", "xpos", "xquat", "site_xpos", "ctrl", "gym", "info")
 _LONGEST_ROW = 1_000_000
+# LeRobot and koyu add a key `task` to each row that they give.
 _RESERVED = (*keys.LEADING, keys.TASK)
 _PLACE = "column {name}: "
 

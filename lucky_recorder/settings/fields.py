@@ -14,7 +14,7 @@ from lucky_recorder.settings.validators import Flag, Number, Rate
 
 
 class RecorderFields(TypedDict, total=False):
-    """The fields of `RecorderSettings`, as people give them. What each one means stands there."""
+    """The fields of `RecorderSettings`, with the types that their converters accept; a test compares the two."""
 
     output_dir: str | os.PathLike[str]
     mode: str

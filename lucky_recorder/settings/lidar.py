@@ -76,6 +76,7 @@ class Lidar:
         record_video_proxy: Also write the scans as a video to look at.
     """
 
+    # The order matters: `site` follows from `name`, the two spans from `pattern`.
     name: str = attrs.field(converter=v.output_name)
     site: str = attrs.field(default="", converter=_site)
     pattern: str = attrs.field(default="spinning", converter=_pattern)

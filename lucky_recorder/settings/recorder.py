@@ -34,6 +34,7 @@ _DRONE = (
     "use robot_arm, full_scene, or custom with columns of your own"
 )
 _SUCCESS = "give 'auto', 'terminated', 'info:KEY', a callable, or 'module:function'"
+# Python refuses longer waits on some systems (`threading.TIMEOUT_MAX`), and only when it is time to wait.
 _LONGEST_WAIT_S = 1_000_000
 _MOST_FILES = 1000
 
@@ -116,7 +117,7 @@ def _formats(value: Iterable[str] | None, *, field: str = "formats") -> tuple[st
 class RecorderSettings:
     """Everything that decides what is recorded and where.
 
-    It has many fields because it is flat: what stands in a file, in a mapping and in keywords is then the same.
+    It has many fields because it is flat. So a file, a mapping and keywords all look the same.
 
     Attributes:
         output_dir: Parent of ``DataSessions/``.
@@ -250,6 +251,7 @@ class RecorderSettings:
             SettingsError: If the file cannot be read, or for a wrong field.
         """
         try:
+            # Editors on Windows put a mark (BOM) in front, which TOML does not allow.
             fields = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
         except (OSError, ValueError) as error:
             raise SettingsError.of("settings file", str(path), f"cannot be read as TOML: {error}") from error
@@ -280,7 +282,10 @@ def _check_something_is_recorded(settings: RecorderSettings) -> None:
 
 
 def _check_chunk_numbers(settings: RecorderSettings) -> None:
-    """Chunk numbers have three digits: paths are sorted as text by those who read them."""
+    """Refuse what would need a fourth digit in a chunk's number: readers sort paths as text.
+
+    Videos count: they hold one episode each, whatever ``episodes_per_file`` is.
+    """
     most = 1000 * settings.files_per_chunk
     if settings.total_episodes is not None and settings.total_episodes > most:
         raise SettingsError.of("total_episodes", settings.total_episodes, f"at most {most}; raise files_per_chunk")

@@ -110,7 +110,16 @@ def disparity(view: View, params: Mapping[str, float]) -> Floats:
 
 
 def stereo_shadow(pixels: Floats) -> NDArray[np.bool_]:
-    """Find the pixels that the second eye does not see: behind something, or beside its picture."""
+    """Find the pixels that the second eye does not see: behind something, or beside its picture.
+
+    Args:
+        pixels: Disparity in pixels, float32, shape ``(height, width)``.
+
+    Returns:
+        bool, of the same shape.
+    """
+    # The second eye sees a pixel as much farther left as its disparity. What is nearer moves more: where a pixel from
+    # further right lands on the same place, or beyond it, it is in front of this one.
     seen_at = np.arange(pixels.shape[1], dtype=np.float32) - pixels
     nearest = np.minimum.accumulate(seen_at[:, ::-1], axis=1)[:, ::-1]
     hidden = seen_at < 0
@@ -159,6 +168,7 @@ def active_stereo(view: View, params: Mapping[str, float]) -> Floats:
 
 def noise(seed: int, episode_key: str, stream: str, frame: int) -> np.random.Generator:
     """Return the randomness of one frame: the same for the same session seed, episode, stream and frame."""
-    # Of a fixed width each, and told apart by a word that no letter is: no two frames share their words.
+    # No two frames may have the same words. Seed and frame take two words of 32 bits each; 256, which no byte is,
+    # stands between the two texts.
     words = [seed & _WORD, seed >> 32, frame & _WORD, frame >> 32, *episode_key.encode(), 256, *stream.encode()]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))

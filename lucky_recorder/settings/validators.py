@@ -34,7 +34,7 @@ _OUTPUT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def boolean(value: Flag, *, field: str = "value") -> bool:
-    """Accept True or False only; ``"false"`` and 1 are mistakes waiting to happen."""
+    """Accept True or False only: the text ``"false"`` would count as true, and 1 is meant as a number."""
     if not isinstance(value, bool | np.bool_):
         raise SettingsError.of(field, value, "give true or false")
     return bool(value)
@@ -111,6 +111,7 @@ def one_of(value: str, choices: tuple[str, ...], *, field: str = "value") -> str
     """Accept one of the given words."""
     if not isinstance(value, str) or value not in choices:
         raise SettingsError.of(field, value, f"choose one of {', '.join(choices)}")
+    # The plain text, where a subclass of str was given: numpy's, or an enum's.
     return choices[choices.index(value)]
 
 
@@ -174,6 +175,7 @@ def several(
 
 
 def _listed(value: object, field: str) -> list[Any]:
+    # A text is a list of letters to Python, and a set has no order.
     if isinstance(value, str | bytes | Mapping | Set) or not isinstance(value, Iterable):
         raise SettingsError.of(field, value, "give a list")
     try:

@@ -1,9 +1,11 @@
-"""Locks between processes: held by who lives, given up by who dies.
+"""Locks between processes. The system gives a lock up when its process ends, however it ends.
 
-These are `flock`'s, taken by ourselves and not through the filelock package, which fits in three places badly: it locks
-no folder, and a writer's own folder is what is locked here, so that the lock and what it protects are one thing; it
-opens a file for writing, and a dataset may be somebody else's; and where a file system has no locks it raises or makes
-marker files, which outlive who made them, while here one process may go on and is warned.
+They call `flock` directly. The filelock package does not fit, for three reasons:
+
+- It cannot lock a folder. Here a writer locks its own folder, so that the lock and what it protects are one thing.
+- It opens the file for writing, and a dataset may belong to somebody else.
+- Where a file system has no locks, it raises, or makes marker files that stay behind after a crash. Here the process
+  goes on, and there is a warning.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ except ImportError:  # Windows has none
 logger = logging.getLogger("lucky_recorder")
 LONGEST_WAIT_S = 60.0
 _PAUSE_S = 0.01
+# What `flock` says on file systems without locks, some network shares among them.
 _UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
@@ -75,7 +78,7 @@ class Lock:
         if descriptor < 0:
             return
         if self.is_held and fcntl is not None:
-            # Not by closing alone: a forked child may have the file open too.
+            # Closing is not enough: a forked child may have the file open too, and the lock stays until all close it.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             self.is_held = False
         os.close(descriptor)
@@ -110,7 +113,7 @@ def _take(lock: Lock, path: Path) -> None:
 
 
 def is_abandoned(folder: Path) -> bool:
-    """Tell whether nobody holds a folder's lock: who made it is dead. Without locks nothing is known to be."""
+    """Tell whether nobody holds a folder's lock: then its maker has ended. False where there are no locks."""
     try:
         lock = Lock(folder)
     except StorageError:

@@ -19,6 +19,8 @@ from lucky_recorder.errors import FormatError
 
 LARGEST_JSON = 1 << 26
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
+# What json and pyarrow raise for broken files: ValueError for bad JSON and UTF-8, RecursionError for deep nesting,
+# MemoryError and OverflowError for absurd sizes.
 _READING = (pa.ArrowException, OSError, ValueError, MemoryError, RecursionError, OverflowError)
 
 
@@ -46,6 +48,7 @@ class Folder:
             self._refuse_escape(path, relative)
             if not path.exists():
                 raise FormatError(f"{path}: is missing")
+            # Opening a named pipe waits until somebody writes into it, perhaps forever.
             if not stat.S_ISREG(path.stat().st_mode):
                 raise FormatError(f"{path}: is no file")
         return path
@@ -96,6 +99,7 @@ class Folder:
         """
         with self.parquet(relative) as file:
             table = file.read()
+            # Inside the block, so that the error names the file.
             table.validate(full=True)
             return table
 
@@ -103,6 +107,7 @@ class Folder:
         """List everything below a folder that is no folder itself, sorted; links are not followed."""
         found = []
         for parent, folders, names in os.walk(self.path / under):
+            # `os.walk` does not go into linked folders, nor list them among the files.
             links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
             found += [os.path.relpath(os.path.join(parent, name), self.path) for name in (*names, *links)]
         return sorted(name.replace(os.sep, "/") for name in found)

@@ -28,6 +28,7 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         named = StorageError(f"{path}: {error.strerror or error}")
+        # An OSError made of one text has no errno of its own.
         named.errno = error.errno
         raise named from error
 
@@ -142,6 +143,7 @@ def link(source: Path, target: Path) -> None:
 
 def sync_file(path: Path) -> None:
     """Ask the disk to keep a file's bytes."""
+    # Windows syncs only a file that was opened for writing.
     _sync(path, os.O_RDWR)
 
 

@@ -1,1 +1,1 @@
-"""Sessions for eyes."""
+"""Looking at a session: the contact sheet, and the Rerun viewer."""

@@ -16,7 +16,7 @@ from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
 
 Picture = NDArray[np.uint8]
-"""Pixels for eyes: uint8, shape ``(height, width, 3)``."""
+"""Pixels: uint8, shape ``(height, width, 3)``, RGB."""
 
 _GAP = 4
 _TALLEST = 480

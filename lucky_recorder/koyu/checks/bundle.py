@@ -20,7 +20,7 @@ from lucky_recorder.settings.koyu import COLLECTION_MODES
 from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 LONGEST_GOP = 30
 _ID = re.compile(r"[0-9a-f]{32}")
 _TEXTS = (

@@ -195,7 +195,7 @@ def _overlay_faults(folder: Folder) -> Iterator[Fault]:
         return
     try:
         faults = check_overlays(folder.path)
-    except FormatError:  # of the manifest, where it is told
+    except FormatError:  # the manifest is broken: `_manifest_faults` tells it
         return
     for fault in faults:
         file, _, message = fault.removeprefix(f"{folder.path}/").partition(": ")

@@ -1,4 +1,4 @@
-"""Checks of the overlays: what they say goes with the episodes that the manifest lists (spec: Overlays)."""
+"""Checks of the overlays: what they say goes with the episodes that the manifest lists (spec: Encoding)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from lucky_recorder.session.checks.videos import box_faults, frame_faults, look
 from lucky_recorder.session.layout import Place
 from lucky_recorder.video.probe import VideoInfo
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _VIDEO = re.compile(
     r"videos/(?P<key>observation\.(?P<kind>images|masks)\.(?P<camera>[^/]+))"
     r"/chunk-(?P<chunk>\d{3})/file-(?P<file>\d{3})(?P<suffix>\.mp4|\.mkv|\.json)"

@@ -1,4 +1,4 @@
-"""What ``info.json`` declares, as far as it can be believed: the rest is left out here, and faulted elsewhere."""
+"""What ``info.json`` declares, for the other checks. What is broken in it is left out, and told by other checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from lucky_recorder.episode import clock
 from lucky_recorder.errors import SettingsError
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 ENTITIES = {"robot_id": "ur5e", "sim_id": "mujoco_scene", "entity_id": "custom"}
 VECTORS = ("action", "observation.state")

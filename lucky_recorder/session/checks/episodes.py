@@ -11,7 +11,7 @@ from lucky_recorder.errors import shown
 from lucky_recorder.session.checks.declared import Declared, DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _COLUMNS = {
     "episode_index": pa.int64(),
     "chunk_index": pa.int64(),

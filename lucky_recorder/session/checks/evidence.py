@@ -15,9 +15,10 @@ from lucky_recorder.session.checks.declared import Declared, declare, is_whole
 from lucky_recorder.session.layout import Place
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 FOOTER = b"lucky_recorder.episodes"
+# Several checks go through all data files: 256 MB of tables are kept, what is beyond that is read each time.
 _KEPT_BYTES = 1 << 28
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("data/chunk_index", "data/file_index")

@@ -11,7 +11,7 @@ from lucky_recorder.errors import shown
 from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, Declared, column_shape, rate, shape_of
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _FLAGS = ["new_policy_step", "post_reset"]
 _LEADING_DTYPES = {
     **dict.fromkeys(("index", *ENTITIES, "episode_index", "frame_index", "task_index"), "int64"),

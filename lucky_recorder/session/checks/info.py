@@ -10,7 +10,7 @@ from lucky_recorder.errors import shown
 from lucky_recorder.session.checks.declared import ENTITIES, is_whole, rate
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 _VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 

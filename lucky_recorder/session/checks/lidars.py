@@ -20,7 +20,7 @@ from lucky_recorder.session.checks.vectors import Array, first_wrong
 from lucky_recorder.session.checks.vectors import values as flat_values
 from lucky_recorder.session.checks.videos import box_faults, count_faults, frame_faults, look
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 MOST_RAYS = 1_000_000
 _POSE = {"sensor_position": 3, "sensor_orientation": 4}
 _SCHEMA = {
@@ -33,7 +33,7 @@ _SCHEMA = {
     "geom_id": pa.list_(pa.int32()),
 }
 _UNIT_ERROR = 1e-6
-# No length, and no angle, is a number that float32 cannot hold.
+# Larger lengths and angles are nonsense, and would become infinite as float32.
 _LARGEST = 1e30
 NO_GEOM = -1
 

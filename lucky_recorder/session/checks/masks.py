@@ -16,7 +16,7 @@ from lucky_recorder.session.checks.vectors import Array
 from lucky_recorder.session.checks.videos import box_faults, count_faults, frame_faults, look
 from lucky_recorder.video.probe import VideoInfo
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 MOST_LABELS = 255
 
 

@@ -13,7 +13,7 @@ from lucky_recorder.session.checks.declared import Declared, DeclaredColumn
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed
 from lucky_recorder.session.checks.vectors import Array, first_wrong, type_fault, values
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _KNOWN_FLAGS = 0b11
 _NANOSECONDS = 10**9
 

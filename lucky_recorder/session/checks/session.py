@@ -27,6 +27,7 @@ __all__ = ["Fault", "Report", "check_session", "inspect_session"]
 
 Check = Callable[[Evidence], Iterator[Fault]]
 
+# `check_unreadable` comes last: it tells which files the others could not read.
 CHECKS: tuple[Check, ...] = (
     strays.check_missing,
     info.check_fields,
@@ -98,6 +99,7 @@ def inspect_session(path: str | Path, decode: bool = True) -> Report:
     video_only = is_video_only(path)
     evidence = Evidence(path, decode)
     checks = VIDEO_ONLY_CHECKS if video_only else CHECKS
+    # Two checks may find the same fault: it is told once.
     faults = list(dict.fromkeys(fault for check in checks for fault in check(evidence)))
     rows = sum(episode.length for episode in evidence.episodes)
     return Report(faults, len(evidence.episodes), rows, evidence.frames, video_only)

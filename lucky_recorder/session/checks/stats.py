@@ -14,7 +14,7 @@ from lucky_recorder.session.checks.declared import DeclaredColumn
 from lucky_recorder.session.checks.evidence import STATS, Evidence, Fault
 from lucky_recorder.session.checks.vectors import Array, type_fault, values
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _REQUIRED = ("min", "max", "mean", "std", "count")
 _QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 _COLOR_SHAPE = (3, 1, 1)
@@ -25,6 +25,9 @@ _LARGEST = 1e150
 
 class Measured:
     """A column over all rows: one pass for the mean and the quantiles, a second one for the distances from the mean.
+
+    The writer merges episode by episode; this is another way to the same numbers. Sums are longdouble, so that rounding
+    stays far below the 1e-9 that is allowed.
 
     Attributes:
         count: Rows that have a value.
@@ -62,6 +65,7 @@ class Measured:
 
     def second_pass(self, table: pa.Table) -> None:
         """Add up the distances of an episode's rows from the mean."""
+        # The mean is rounded too: what the distances from it add up to is taken off in `std`.
         distances = (self._rows(table) - self._shift) - self._sum / max(self.count, 1)
         self._rest = self._rest + distances.sum(axis=0)
         self._squares = self._squares + (distances**2).sum(axis=0)
@@ -123,7 +127,7 @@ def _measure(measured: list[Measured], evidence: Evidence) -> list[Measured]:
 
 
 def _by_episode(table: pa.Table, numbers: list[int]) -> Iterator[pa.Table]:
-    """Take a data file apart; episodes that it holds and metadata does not list yet are left out."""
+    """Split a data file into its listed episodes, because quantiles are an episode's own."""
     if table.column_names.count("episode_index") != 1 or table["episode_index"].type != pa.int64():
         yield table
         return

@@ -9,7 +9,7 @@ from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Evidence, Fault, video_file
 from lucky_recorder.session.layout import Place
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _META_FILE = re.compile(r"meta/episodes/chunk-\d{3,}/file-\d{3,}\.parquet")
 _DATA_FILE = re.compile(r"data/chunk-\d{3,}/file-\d{3,}\.parquet")
 _SPOOL = re.compile(r"(?P<file>data/chunk-\d{3,}/file-\d{3,}\.parquet)\.(?P<episode>\d{1,9})\.tmp")

@@ -10,7 +10,7 @@ from lucky_recorder.session.checks.declared import DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, video_file
 from lucky_recorder.session.layout import Place
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 NAME = "[A-Za-z0-9_-]+"
 MASKS = re.compile(rf"videos/observation\.masks\.({NAME})/chunk-\d{{3}}/file-\d{{3}}\.(?:mp4|json)")
 RGBD = re.compile(rf"videos/observation\.images\.({NAME})_rgbd/chunk-\d{{3}}/file-\d{{3}}\.mkv")

@@ -20,7 +20,7 @@ from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 
 See = Callable[[NDArray[Any]], object]
 
-# Independent on purpose: what judges the writer does not take its word.
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _DECODED_AS = ("yuv420p", "gray16le", "gray")
 # LeRobot finds frames by time, within this much; Matroska keeps whole milliseconds.
 _TIMING_S = {".mp4": 1e-4, ".mkv": 1e-3}
@@ -143,7 +143,7 @@ def count_faults(what: str, count: int, ticks: int, hz: Fraction, rate: Fraction
 def frames_due(ticks: int, hz: Fraction, rate: Fraction) -> tuple[int, int]:
     """Return the fewest and the most frames of a stream in an episode of ``ticks`` data ticks.
 
-    One number wherever the stream's rate divides the data rate. A faster camera also takes pictures between two rows,
-    and after the last one as many as there were steps.
+    The two are the same wherever the stream's rate divides the data rate. A faster camera also takes pictures between
+    two rows. How many follow the last row depends on the step in which the episode ended.
     """
     return math.floor((ticks - 1) * rate / hz) + 1, math.ceil(ticks * rate / hz)
