@@ -190,15 +190,19 @@ class MemorySink:
         self.tasks: tuple[str, ...] = ()
         self.records: list[EpisodeRecord] = []
         self.is_closed = False
+        self._opened = 0
 
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
         """Take note of what rows and frames are."""
         self.schema = schema
         self.tasks = tuple(tasks)
+        self.is_closed = False
+        # Takes are counted from 0 in every session: the videos of one must not take the place of another's.
+        self._opened += 1
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
-        """Return where a take's video is written; it stays there."""
-        return self.root / key / f"attempt-{take:06d}{suffix}.tmp"
+        """Return where a take's video is written. It stays there; beside other formats, it is the first one's file."""
+        return self.root / key / f"{self._opened:03d}-take-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> _InMemory:
         """Take an episode; it is kept once committed."""

@@ -86,6 +86,9 @@ LEADING = (INDEX, *ENTITY_COLUMNS, TIMESTAMP, EPISODE_INDEX, FRAME_INDEX, TASK_I
 # What Debian and Ubuntu call the libraries that draw without a screen.
 GL_PACKAGES = ("libegl1", "libgl1-mesa-dri", "libopengl0")
 
+# Chunk numbers have three digits: paths are sorted as text by those who read them.
+LARGEST_CHUNK = 999
+
 # Limits. A mask's ids are bytes, and 0 is the background.
 MOST_LABELS = 255
 # Scenes between the two threads: this bounds memory, and so how far the worker may lag behind.

@@ -91,7 +91,7 @@ class KoyuSink:
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written if no other format takes it."""
-        return self._writer.workshop / f"{key}-attempt-{take:06d}{suffix}.tmp"
+        return self._writer.workshop / f"{key}-take-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's bundles under temporary names.
@@ -139,7 +139,7 @@ class KoyuSink:
 
     def _vectors(self, record: EpisodeRecord, robot: int) -> dict[str, Any]:
         robots = self._layout.robots
-        place = f"episode attempt {record.take}"
+        place = f"take {record.take}"
         if len(robots) > 1:
             place += f", robot {robots[robot]!r}"
         vectors = {}

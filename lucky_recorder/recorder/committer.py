@@ -71,15 +71,22 @@ class Committer:
     def draw(self, seen: Seen) -> None:
         """Draw, scan and encode what was seen at a tick."""
         self._last_drawn = seen.take, seen.tick
-        if self._is_to_be_dropped(seen.take):
+        tracks = None if self._is_to_be_dropped(seen.take) else self._tracks_of(seen)
+        if tracks is None:
             release(seen.snapshots)
             return
-        if self._files is None:
-            self._files = OpenFiles(seen.take, Tracks(self.devices, self._place_of(seen.take), seen.key))
-        tracks = self._files.tracks
         tracks.write(seen.snapshots)
         if tracks.error is not None:
             self.fail(seen.take, tracks.error)
+
+    def _tracks_of(self, seen: Seen) -> Tracks | None:
+        """Return the files of a take, which its first pictures open; None if they cannot be opened."""
+        if self._files is None and seen.take != self._failed:
+            try:
+                self._files = OpenFiles(seen.take, Tracks(self.devices, self._place_of(seen.take), seen.key))
+            except Exception as error:  # a sink of the user's own says where they are, and may raise anything
+                self.fail(seen.take, as_ours(error, f"the videos of take {seen.take} could not be begun"))
+        return None if self._files is None else self._files.tracks
 
     def _place_of(self, take: int) -> Callable[[str, str], Path]:
         sink = self.sinks[0]
@@ -135,10 +142,10 @@ class Committer:
             else:
                 unlink(videos, scans)
                 self._counts.discarded += 1
-        except Exception as error:  # whatever a library raises fails the take, not the thread
+        except BaseException as error:  # whatever a library or a sink raises fails the take, not the thread
             _abort(files)
             unlink(videos, scans)
-            self.fail(ended.take, as_ours(error, f"episode attempt {ended.take} could not be written"))
+            self.fail(ended.take, as_ours(error, f"take {ended.take} could not be written"))
 
     def _is_kept(self, outcome: Outcome) -> bool:
         """Decide whether a take becomes an episode. Here alone: only now is it known whether its streams are whole."""
@@ -195,7 +202,8 @@ class Committer:
         """Prepare the files of every format, then rename them, in the order of the sinks.
 
         All are prepared before the first is renamed, because preparing is what can fail (a full disk, a value that a
-        format cannot hold) and renaming hardly can. One that fails leaves none of them.
+        format cannot hold) and renaming hardly can. One that cannot be prepared leaves none of them. Where renaming
+        fails after all, the formats that were renamed before it have the episode.
         """
         is_broken = record.outcome.reason is Reason.STREAM_FAILED
         sinks = [sink for sink in self.sinks if sink.keeps_broken or not is_broken]
@@ -247,7 +255,7 @@ class Committer:
         for sink in self.sinks:
             try:
                 sink.close()
-            except Exception as error:  # whatever a sink of the user's raises
+            except BaseException as error:  # whatever a sink of the user's raises: the others are closed all the same
                 self.fail(None, as_ours(error, f"{sink.root} could not be completed"))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
+from lucky_recorder.settings import validators
 from lucky_recorder.settings.recorder import FORMATS, RecorderSettings
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ else:
     session_layout, session_sink = lazy("lucky_recorder.session.layout"), lazy("lucky_recorder.session.sink")
 
 
+# What `Sink` asks for.
+_OF_A_SINK = ("root", "keeps_broken", "open", "stream_path", "prepare", "close")
+
+
 def refuse(settings: RecorderSettings, schema: Schema) -> None:
     """Refuse a recording that one of its formats cannot hold; nothing is touched.
 
@@ -32,15 +38,29 @@ def refuse(settings: RecorderSettings, schema: Schema) -> None:
         koyu_features.layout_of(schema, settings.koyu)
 
 
-def refuse_nothing(settings: RecorderSettings, own: Sequence[Sink]) -> None:
-    """Refuse a recording that is written nowhere.
+def own_sinks(settings: RecorderSettings, sinks: Iterable[Sink]) -> tuple[Sink, ...]:
+    """Settle the user's own sinks.
 
     Raises:
-        SettingsError: If there is neither a format nor a sink of the user's own.
+        SettingsError: If one is no sink, or stands twice, or if there is neither a format nor a sink.
     """
+    own: tuple[Sink, ...] = validators.several(sinks, _sink, field="sinks", unique=False)
+    if len({id(sink) for sink in own}) < len(own):
+        raise SettingsError.of("sinks", own, "one of them stands twice: it would take each episode twice")
     if not settings.written_formats and not own:
-        remedy = f"name at least one of {', '.join(FORMATS)}, leave it out, or give sinks of your own"
+        remedy = f"name at least one of {', '.join(FORMATS)}, or leave it out, or give sinks of your own"
         raise SettingsError.of("formats", (), remedy)
+    return own
+
+
+def _sink(value: Sink, *, field: str) -> Sink:
+    missing = [name for name in _OF_A_SINK if not hasattr(value, name)]
+    if missing or isinstance(value, type):
+        what = (
+            "the sink itself, not its class" if isinstance(value, type) else f"an object with {', '.join(_OF_A_SINK)}"
+        )
+        raise SettingsError.of(field, value, f"give {what}; see lucky_recorder.Sink")
+    return value
 
 
 def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[[Sink], None]) -> tuple[Sink, ...]:
@@ -66,7 +86,8 @@ def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[
             ready(made[0])
     except BaseException:  # also an interrupt: a folder was claimed, or a dataset locked
         for sink in made:
-            sink.close()
+            with contextlib.suppress(Exception):  # what a sink says while it is given up hides no reason for it
+                sink.close()
         raise
     return tuple(made)
 

@@ -68,7 +68,12 @@ class Lane:
         self._cache()
 
     def elapsed(self) -> float:
-        """Return how long the step that was just taken has lasted, in seconds of the simulation's own time."""
+        """Return how long the step that was just taken has lasted, in seconds of the simulation's own time.
+
+        Raises:
+            CaptureError: If the simulation has reset itself in it: its time says nothing then.
+        """
+        self._watch.after_step(self.ticks)
         return self._watch.elapsed()
 
     def look(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
@@ -58,7 +58,7 @@ class Observer:
         *,
         model: mujoco.MjModel | None = None,
         data: mujoco.MjData | None = None,
-        sinks: Sequence[Sink] = (),
+        sinks: Iterable[Sink] = (),
         **fields: Unpack[RecorderFields],
     ) -> None:
         self.settings = RecorderSettings.of(settings, **fields)
@@ -71,7 +71,7 @@ class Observer:
     def session_path(self) -> Path | None:
         """The session's folder: the open one, or the one written last; None before the first.
 
-        Where only koyu bundles are written (``formats=("koyu",)``) it is the dataset's folder.
+        Where no session is written it is the first sink's folder: the dataset's with ``formats=("koyu",)``.
         """
         return self._recorder.path
 

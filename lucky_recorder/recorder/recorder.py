@@ -11,7 +11,7 @@ import enum
 import logging
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lucky_recorder.capture.source import Source
@@ -20,7 +20,7 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
 from lucky_recorder.recorder import exits, formats
 from lucky_recorder.recorder.recording import Recording
-from lucky_recorder.recorder.take import Take
+from lucky_recorder.recorder.take import ENDED, Take
 from lucky_recorder.recorder.tasks import Tasks
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -50,15 +50,15 @@ class Recorder:
         sinks: The user's own sinks, besides those of ``settings.formats``.
     """
 
-    def __init__(self, settings: RecorderSettings, sinks: Sequence[Sink] = ()) -> None:
-        formats.refuse_nothing(settings, sinks)
+    def __init__(self, settings: RecorderSettings, sinks: Iterable[Sink] = ()) -> None:
         self.settings = settings
         self.path: Path | None = None
         self.recording: Recording | None = None
         self.last_outcome: Outcome | None = None
-        self._sinks = tuple(sinks)
+        self._sinks = formats.own_sinks(settings, sinks)
         self.tasks = Tasks(settings.tasks)
         self._resets_due: list[int | None] = []
+        self._finalizer: weakref.finalize[..., Recorder] | None = None
         self._idle_because: str | None = "start_recording() was not called yet"
 
     # How it stands.
@@ -77,9 +77,15 @@ class Recorder:
 
     @property
     def take(self) -> Take | None:
-        """The open take; None outside of one, and where no session is open."""
+        """The open take; None outside of one, and where no session is open.
+
+        One whose end was interrupted before the worker had it is not open any more: `Recording` holds it until then.
+        """
         recording = self.recording
-        return recording.take if recording is not None and self._idle_because is None else None
+        if recording is None or self._idle_because is not None:
+            return None
+        take = recording.take
+        return None if take is None or take.state is ENDED else take
 
     def require(self, verb: str, *states: State) -> None:
         """Refuse a verb that makes no sense here.
@@ -118,7 +124,8 @@ class Recorder:
         self._idle_because = None
         # Whoever forgets a recorder, or ends the process with one open, still gets a whole session. Both are given the
         # recording and not this object, which would never be forgotten then.
-        weakref.finalize(self, _forget, recording).atexit = False
+        self._finalizer = weakref.finalize(self, _forget, recording)
+        self._finalizer.atexit = False
         exits.guard(id(recording), lambda: _forget(recording))
         self.begin(seed)
         return self.path
@@ -157,6 +164,8 @@ class Recorder:
         finally:
             if recording.is_closed:
                 exits.release(id(recording))
+                if self._finalizer is not None:
+                    self._finalizer.detach()
             if not recording.source.has_rates:
                 # Without a step there is no rate, so nothing could be written: its folder is gone.
                 self.path = None
@@ -192,6 +201,8 @@ class Recorder:
 
     def fail(self, error: BaseException) -> None:
         """End the open take as failed, because of an error that is about to be raised; or the session, if it must."""
+        if self._idle_because is not None:
+            return
         # A stream is broken for good, and so is its session. Anything else was wrong with this episode only.
         if isinstance(error, StreamError):
             with contextlib.suppress(LuckyRecorderError):
@@ -278,5 +289,6 @@ def _forget(recording: Recording) -> None:
         recording.close()
     except LuckyRecorderError as error:
         failure = error
-    # Last: where warnings are errors, this raises.
-    exits.warn_forgotten(recording.place, failure)
+    if recording.source.has_rates:
+        # Last: where warnings are errors, this raises. Without a step there was nothing to lose.
+        exits.warn_forgotten(recording.place, failure)

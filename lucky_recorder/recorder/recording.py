@@ -102,7 +102,8 @@ class Recording:
         source = self.source
         source.settle_rates(clock.rate_of_step(seconds))
         formats.refuse(source.settings, source.schema)
-        for sink in self._committer.sinks:
+        # As when they are made, the session comes last: what refuses must do so before there is a session to read.
+        for sink in reversed(self._committer.sinks):
             self._open_sink(sink)
         self._lay_out()
 

@@ -157,6 +157,10 @@ class Take:
             StreamError: If the worker hangs; the session is closed.
         """
         lane = self.lane
+        if self.state is not OPEN:
+            # It was ended while the environment stepped: the worker has its rows, and the half tick goes.
+            lane.drop_half()
+            return
         try:
             if lane.ticks == 0 and not self._source.has_rates:
                 self._owner.learn_rates(lane.elapsed())
@@ -168,8 +172,9 @@ class Take:
             raise
 
     def fail(self, error: BaseException) -> None:
-        """End it as failed, because of an error that is about to be raised."""
-        self._owner.fail(error)
+        """End it as failed, because of an error that is about to be raised; where it has ended, it stays as it is."""
+        if self.state is not ENDED:
+            self._owner.fail(error)
 
     def refresh(self) -> None:
         """Bring what callables look at to the present state, with everything that follows from it."""

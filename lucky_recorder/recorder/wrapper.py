@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, SupportsFloat, TypeVar, Unpack
@@ -17,6 +17,7 @@ from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import StateError
+from lucky_recorder.recorder.formats import own_sinks
 from lucky_recorder.recorder.observer import checked_reward, observer_of, verdict
 from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.recorder import Recorder
@@ -72,15 +73,18 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env: gym.Env[Any, Any],
         settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
         *,
-        sinks: Sequence[Sink] = (),
+        sinks: Iterable[Sink] = (),
         **fields: Unpack[RecorderFields],
     ) -> None:
         settled = RecorderSettings.of(settings, **fields)
-        own: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in sinks]} if sinks else {}
-        RecordConstructorArgs.__init__(self, settings=settled.to_dict(), **own)
+        given = own_sinks(settled, sinks)
+        # A spec holds plain values. It can say that there were sinks, so that nobody makes the wrapper anew without
+        # them and does not notice: their names are refused where sinks belong.
+        named: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in given]} if given else {}
+        RecordConstructorArgs.__init__(self, settings=settled.to_dict(), **named)
         gym.Wrapper.__init__(self, env)
         self.settings = settled
-        self.recorder = Recorder(settled, sinks)
+        self.recorder = Recorder(settled, given)
         self.observer = observer_of(self.recorder)
         self._success = SuccessSignal(settled, env)
         self._trigger = _trigger(settled)
@@ -128,18 +132,25 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StreamError: If a stream has failed; the session is closed then.
         """
         take = self.recorder.take
-        if take is None or take.state is not OPEN:
+        if take is None or self._is_done or take.state is not OPEN:
             return self._unrecorded_step(action)
         moment = take.moment
         moment.obs, moment.action = self._observation, action
         period = self.settings.policy_period
         new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
-        if self._parts is not None:
-            result = self._step_in_parts(self._parts, take, action, new_policy_step)
-        elif take.look():
-            result = self._inner_step(take, action)
-            take.settle(new_policy_step)
-        else:
+        # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
+        # the one before it: going on would leave a gap that nobody sees.
+        result = None
+        try:
+            if self._parts is not None:
+                result = self._step_in_parts(self._parts, take, action, new_policy_step)
+            elif take.look():
+                result = self._inner_step(take, action)
+                take.settle(new_policy_step)
+        except BaseException as error:  # as said above
+            take.fail(error)
+            raise
+        if result is None:
             return self._unrecorded_step(action)
         self._is_held = False
         self._is_done = bool(result[2] or result[3])
@@ -252,16 +263,12 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _inner_step(self, take: Take, action: Any) -> Result:
         """Step the environment, and keep what only the step knows, for columns and for the verdict."""
-        try:
-            result = self.env.step(action)
-            moment = take.moment
-            self._observation, moment.reward, moment.terminated, truncated, moment.info = result
-            moment.done = bool(moment.terminated or truncated)
-            if self.settings.gym_columns:
-                moment.success = self._ask(take, self._success.of_step)
-        except BaseException as error:  # also an interrupt: a step that did not end leaves no row
-            take.fail(error)
-            raise
+        result = self.env.step(action)
+        moment = take.moment
+        self._observation, moment.reward, moment.terminated, truncated, moment.info = result
+        moment.done = bool(moment.terminated or truncated)
+        if self.settings.gym_columns:
+            moment.success = self._ask(take, self._success.of_step)
         return result
 
     def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:

@@ -202,7 +202,7 @@ class Episode:
     def _count(self, column: str) -> int:
         value = self.meta.get(column)
         is_place = column.endswith(("chunk_index", "file_index"))
-        if not isinstance(value, int) or value < 0 or (is_place and value > layout.LARGEST_CHUNK):
+        if not isinstance(value, int) or value < 0 or (is_place and value > keys.LARGEST_CHUNK):
             raise FormatError(f"{self._folder.path / layout.EPISODES}: episode {self.index}: {column}={value}")
         return value
 

@@ -89,8 +89,8 @@ class SessionFolder:
     def files_per_chunk(self) -> int:
         """Files in each ``chunk-NNN`` folder, ``chunks_size``."""
         size = self.info.get("chunks_size")
-        if type(size) is not int or not 0 < size <= layout.LARGEST_CHUNK + 1:
-            raise self._wrong("chunks_size", size, f"expected 1 to {layout.LARGEST_CHUNK + 1}")
+        if type(size) is not int or not 0 < size <= keys.LARGEST_CHUNK + 1:
+            raise self._wrong("chunks_size", size, f"expected 1 to {keys.LARGEST_CHUNK + 1}")
         return size
 
     @cached_property

@@ -63,7 +63,7 @@ class SessionSink:
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written: beside its final place, so that a rename will do."""
         folder = keys.DATA if key.startswith(keys.LIDAR_PREFIX) else f"{keys.VIDEOS}{key}"
-        return self.root / folder / f"{key}-attempt-{take:06d}{suffix}.tmp"
+        return self.root / folder / f"{key}-take-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's rows under a temporary name; its videos are there already.
@@ -73,7 +73,7 @@ class SessionSink:
         """
         # The next index: an episode is committed or discarded before another one is prepared.
         episode = self._totals.episodes
-        if self._chunking.video(episode).chunk_index > layout.LARGEST_CHUNK:
+        if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
         row = self._episode_row(record, episode)
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
@@ -174,8 +174,10 @@ class SessionSink:
     def close(self) -> None:
         """Assemble the last data file and write ``meta/`` once more. Never opened, the empty folder goes again."""
         if not self._is_open:
+            # Also the folder of all sessions, if this was to be the first: rmdir takes empty ones only.
             with contextlib.suppress(OSError):
                 self.root.rmdir()
+                self.root.parent.rmdir()
             return
         if self._schema.has_rows:
             self._assemble()

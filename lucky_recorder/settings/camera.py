@@ -165,15 +165,11 @@ class Camera:
     @property
     def key(self) -> str:
         """The colour stream's feature key."""
-        return f"{keys.IMAGES}{self.name}"
+        return keys.image_key(self.name)
 
     def key_of(self, kind: StreamKind) -> str:
         """Return the key, and folder, of one of its streams (spec: Video streams)."""
-        return f"{keys.MASKS}{self.name}" if kind == "mask" else f"{self.key}{_SUFFIXES[kind]}"
-
-    def rate_at(self, data_hz: Fraction) -> Fraction:
-        """Return its frames per second where the data rate is ``data_hz``: without a rate of its own, that."""
-        return data_hz if self.frame_rate is None else self.frame_rate
+        return keys.mask_key(self.name) if kind == "mask" else f"{self.key}{_SUFFIXES[kind]}"
 
 
 def _check_sensor(camera: Camera, place: str) -> None:

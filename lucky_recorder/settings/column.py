@@ -15,7 +15,6 @@ from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.declare import only_known_fields, place_of, told
 
-_SOURCE_KINDS = ("sensor", "qpos", "qvel", "xpos", "xquat", "site_xpos", "ctrl", "gym", "info")
 _LONGEST_ROW = 1_000_000
 # LeRobot and koyu add a key `task` to each row that they give.
 _RESERVED = (*keys.LEADING, keys.TASK)
@@ -32,9 +31,9 @@ def _name(value: str, *, field: str = "name") -> str:
 
 
 def _source(value: str | Callable[..., Any], *, field: str = "source") -> str | Callable[..., Any]:
-    if callable(value) or v.is_callable_name(value) or v.is_keyed(value, *_SOURCE_KINDS):
+    if callable(value) or v.is_callable_name(value) or v.is_keyed(value, *keys.SOURCES):
         return value
-    kinds = ", ".join(f"{kind}:NAME" for kind in _SOURCE_KINDS)
+    kinds = ", ".join(f"{kind}:NAME" for kind in keys.SOURCES)
     raise SettingsError.of(field, value, f"give a callable, 'module:function', or one of {kinds}")
 
 
@@ -99,4 +98,4 @@ class Column:
     @property
     def is_called(self) -> bool:
         """Whether its source is a function, given or named, and not a place to read."""
-        return callable(self.source) or not v.is_keyed(self.source, *_SOURCE_KINDS)
+        return callable(self.source) or not v.is_keyed(self.source, *keys.SOURCES)

@@ -25,7 +25,7 @@ _PLACE = "lidar {name}: "
 
 
 def _site(value: str, *, field: str = "site", owner: Any = None) -> str:
-    return str(owner.name) if value == "" else v.text(value, field=field)
+    return str(owner.name) if isinstance(value, str) and not value else v.text(value, field=field)
 
 
 def _pattern(value: str, *, field: str = "pattern") -> str:
@@ -118,10 +118,6 @@ class Lidar:
     def directions(self) -> NDArray[np.float64]:
         """Return the rays' unit vectors in the sensor's frame, shape ``(rays, 3)``, elevation by elevation."""
         return ray_directions(self.azimuths, self.elevations)
-
-    def rate_at(self, data_hz: Fraction) -> Fraction:
-        """Return its scans per second where the data rate is ``data_hz``: without a rate of its own, that."""
-        return data_hz if self.rate is None else self.rate
 
 
 def ray_directions(azimuths: NDArray[np.float64], elevations: NDArray[np.float64]) -> NDArray[np.float64]:

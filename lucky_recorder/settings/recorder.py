@@ -286,7 +286,7 @@ def _check_chunk_numbers(settings: RecorderSettings) -> None:
 
     Videos count: they hold one episode each, whatever ``episodes_per_file`` is.
     """
-    most = 1000 * settings.files_per_chunk
+    most = (keys.LARGEST_CHUNK + 1) * settings.files_per_chunk
     if settings.total_episodes is not None and settings.total_episodes > most:
         raise SettingsError.of("total_episodes", settings.total_episodes, f"at most {most}; raise files_per_chunk")
 

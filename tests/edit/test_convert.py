@@ -126,7 +126,7 @@ def test_what_cannot_be_a_bundle_is_refused_and_leaves_nothing(tmp_path: Path) -
         session_to_koyu(recording.close(), koyu(tmp_path / "bundles"))
     huge = Recording(tmp_path / "huge", arm_schema())
     huge.keep(3, values={"action": np.full((3, 3), 1e300)})
-    with pytest.raises(lr.CaptureError, match=r"attempt 0, row 0, column 'action': 1e\+300 does not fit float32"):
+    with pytest.raises(lr.CaptureError, match=r"take 0, row 0, column 'action': 1e\+300 does not fit float32"):
         session_to_koyu(huge.close(), koyu(tmp_path / "huge-bundles"))
     assert not (tmp_path / "bundles").exists()
     assert not list((tmp_path / "huge-bundles/episodes").iterdir())

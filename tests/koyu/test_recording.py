@@ -318,7 +318,7 @@ def test_an_episode_whose_stream_fails_is_no_bundle(
     working = VideoEncoder.write
 
     def broken(encoder: VideoEncoder, *picture: Any, **named: Any) -> Any:
-        if "attempt-000002" in encoder.path.name and encoder.frames == 2:
+        if "take-000002" in encoder.path.name and encoder.frames == 2:
             raise RuntimeError("the encoder has had enough")
         return working(encoder, *picture, **named)
 
@@ -342,7 +342,7 @@ def test_a_value_that_overflows_float32_stops_the_recording(film: Any, formats: 
     env.reset()
     for action in (0, 1, 1e39, 3):
         env.step(np.array([action], np.float64))
-    with pytest.raises(lr.CaptureError, match=r"episode attempt 1, row 2, column 'action': 1e\+39 does"):
+    with pytest.raises(lr.CaptureError, match=r"take 1, row 2, column 'action': 1e\+39 does"):
         env.close()
     assert [counted(read) for read in bundles(env)] == [[0, 1, 2, 3]]
     assert not [*env.koyu_path.rglob("*.tmp"), *env.session_path.rglob("*.tmp")]

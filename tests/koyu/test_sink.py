@@ -182,7 +182,7 @@ def test_what_overflows_is_named_and_leaves_nothing(tmp_path: Path, robots: tupl
     values[-1, 1] = 1e39
     record = make_record(sink, schema, 4, attempt=5, values={"action": values})
     robot = ", robot 'right'" if len(robots) > 1 else ""
-    with pytest.raises(CaptureError, match=rf"^episode attempt 5{robot}, row 3, column 'action': 1e\+39"):
+    with pytest.raises(CaptureError, match=rf"^take 5{robot}, row 3, column 'action': 1e\+39"):
         sink.prepare(record)
     left = {p.name for p in (tmp_path / "episodes").glob("*/*")}
     assert left == {record.videos[FRONT.key].file.path.name}

@@ -280,7 +280,7 @@ def test_an_episode_that_cannot_be_assembled_leaves_no_video(
     run(env)
     env.observer.flush()
     run(env)
-    with pytest.raises(lr.StreamError, match="episode attempt 1 could not be written: MemoryError: no room"):
+    with pytest.raises(lr.StreamError, match="take 1 could not be written: MemoryError: no room"):
         env.close()
     assert [e.meta["length"] for e in read_back(env.session_path)] == [3]
     assert not list(env.session_path.rglob("*.tmp"))

@@ -270,7 +270,7 @@ def at_frame_3(working: Callable[..., Any], name: str = "") -> Callable[..., Any
     """Raise at an encoder's fourth frame of the second attempt."""
 
     def broken(encoder: VideoEncoder, *args: Any, **named: Any) -> Any:
-        if f"{name}-attempt-000001" in encoder.path.name and encoder.frames == 3:
+        if f"{name}-take-000001" in encoder.path.name and encoder.frames == 3:
             refuse()
         return working(encoder, *args, **named)
 
@@ -374,7 +374,7 @@ def test_scans_that_cannot_be_written_leave_no_file_of_their_episode(
 
     working = lidar.table
     monkeypatch.setattr(lidar, "table", after(1, working))
-    with pytest.raises(lr.StreamError, match="episode attempt 1 could not be written: RuntimeError: has had enough"):
+    with pytest.raises(lr.StreamError, match="take 1 could not be written: RuntimeError: has had enough"):
         record(tmp_path, episodes=4, **ONE_CAMERA)
     (path,) = (tmp_path / "DataSessions").iterdir()
     assert [e.success for e in check_session(path)] == [True]

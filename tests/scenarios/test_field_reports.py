@@ -353,13 +353,13 @@ def test_report_17_a_full_disk_that_is_feigned(record: Any, seen: Any, monkeypat
     working = VideoEncoder.close
 
     def close(encoder: VideoEncoder) -> Any:
-        if "attempt-000002" in encoder.path.name:
+        if "take-000002" in encoder.path.name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(encoder.path))
         return working(encoder)
 
     monkeypatch.setattr(VideoEncoder, "close", close)
     env = record(CountEnv(None, render_mode="rgb_array"), cameras=[seen])
-    with pytest.raises(lr.StreamError, match=r"No space left on device: '.*attempt-000002"):
+    with pytest.raises(lr.StreamError, match=r"No space left on device: '.*take-000002"):
         fill(env)
     episodes = read_back(env.session_path)
     assert [(e.meta["success"], len(e.frames)) for e in episodes] == [(True, 1), (True, 1), (False, 0)]

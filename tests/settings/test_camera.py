@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -154,8 +153,3 @@ def test_which_streams_a_depth_mode_asks_for(mode: str, folders: list[str]) -> N
     front = lr.Camera("Front", depth_mode=mode)
     assert [front.key_of(kind) for kind in front.picture_kinds] == folders
     assert front.key_of("mask") == "observation.masks.Front"
-
-
-def test_without_a_rate_of_its_own_a_camera_films_at_the_data_rate() -> None:
-    assert lr.Camera("Front").rate_at(Fraction(50)) == 50
-    assert lr.Camera("Front", frame_rate=12.5).rate_at(Fraction(50)) == Fraction(25, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import attrs
@@ -75,8 +74,3 @@ def test_rays_point_forward_left_and_up() -> None:
     assert np.allclose(np.linalg.norm(grid, axis=1), 1, atol=1e-15)
     # Elevation by elevation: the first 360 rays share the lowest one.
     assert np.allclose(grid[:360, 2], np.sin(np.radians(-15)))
-
-
-def test_without_a_rate_of_its_own_a_lidar_scans_at_the_data_rate() -> None:
-    assert lr.Lidar("Top").rate_at(Fraction(50)) == 50
-    assert lr.Lidar("Top", rate="25/2").rate_at(Fraction(50)) == Fraction(25, 2)
