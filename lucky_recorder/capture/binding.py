@@ -1,4 +1,7 @@
-"""A binding: all that follows from one model and its data, built whole, so that it can be replaced as a whole."""
+"""A binding: everything that is derived from one model and its data.
+
+It is built as a whole and never changed, so that it can be replaced as a whole when an environment makes a new model.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,9 @@ class Binding:
         simulation: The model and its data; None without MuJoCo.
         robots: Whose rows there are.
         columns: The columns, each with the channel it derives from.
-        level: How much must follow from a state before it is looked at.
-        captures: What takes the snapshots of the recorded cameras, then of the lidars, in their order.
+        level: How much of the private data is computed before each look.
+        captures: What takes the snapshots: one for each recorded camera, then one for each lidar, in the order of the
+            settings.
         assets: What the rendering contexts were told of the model; None where nothing is drawn.
     """
 
@@ -42,6 +46,7 @@ class Binding:
     @property
     def channels(self) -> tuple[Channel, ...]:
         """The channels, each once."""
+        # By name: columns that read the same array, such as qpos, share one channel, and it is copied once a tick.
         return tuple({c.channel.name: c.channel for c in self.columns}.values())
 
 
@@ -71,7 +76,7 @@ def bind(
 
 
 def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:
-    """Return the one entity of a simulation that is no MuJoCo."""
+    """Return the one entity of an environment without MuJoCo."""
     if settings.robots is not None:
         raise SettingsError.of("robots", settings.robots, "no MuJoCo model was found to look for them in")
     return (Robot("env", (), ()),)
@@ -115,6 +120,7 @@ def _drawn(
     index: int,
     pool: simulator.ScenePool | None,
 ) -> Capture:
+    # `_pool` has refused to draw without a model.
     assert simulation is not None
     assert pool is not None
     has_masks = "mask" in settings.kinds_of(camera)
@@ -130,5 +136,6 @@ def _lidars(settings: RecorderSettings, simulation: simulator.Simulation | None)
 def _lidar(simulation: simulator.Simulation | None, lidar: Lidar, index: int) -> Capture:
     if simulation is None:
         raise SettingsError.of("lidars", lidar.name, "no MuJoCo model was found to cast rays in")
+    # Only to refuse an unknown site now. The caster looks it up again, but after the session's folder is made.
     simulator.site_of(simulation.model, lidar)
     return simulator.capture_state(simulation, index)

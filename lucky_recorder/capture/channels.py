@@ -1,4 +1,7 @@
-"""Raw channels: what is copied at every tick. Columns derive from them when an episode is finished."""
+"""Raw channels: what is copied at every tick. Columns are derived from them when an episode has ended.
+
+Deriving waits until then because the thread that steps the simulation has no time for it; the worker has.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ class Channel:
     phase: Phase
     shape: tuple[int, ...]
     dtype: str
+    # Left out of ==, which for arrays gives an array and no single answer.
     view: NDArray[Any] | None = declared(default=None, compare=False)
     read: Callable[[Moment], Any] | None = declared(default=None, compare=False)
     nullable: bool = False
@@ -83,13 +87,18 @@ class DerivedColumn:
 
 
 def exactly(name: str, shape: tuple[int, ...], dtype: str, allow_nan: bool) -> Callable[[Any], Any]:
-    """Return a function that settles readings as `exact` does, and quickly where they are settled already."""
+    """Return a function that gives what `exact` gives, and is quick where a reading needs no change.
+
+    What it returns may be the reading itself: copy it before the source is asked again.
+    """
     plain = {"float64": float, "bool": bool}.get(dtype) if shape == () else None
     settled = np.dtype(dtype)
 
     def settle(value: Any) -> Any:
+        # The difference is 0 for every finite number, and NaN for NaN and infinity.
         if type(value) is plain and value - value == 0:
             return value
+        # numpy keeps one object for each plain dtype, so `is` finds it. The few others go the long way.
         is_settled = type(value) is np.ndarray and value.dtype is settled and value.shape == shape
         if is_settled and np.isfinite(value).all():
             return value
@@ -99,12 +108,13 @@ def exactly(name: str, shape: tuple[int, ...], dtype: str, allow_nan: bool) -> C
 
 
 def exact(name: str, value: Any, shape: tuple[int, ...], dtype: str, allow_nan: bool) -> NDArray[Any]:
-    """Return a reading as an array of the declared shape and dtype, losing nothing.
+    """Return a reading as a new array of the declared shape and dtype, losing nothing.
 
     Raises:
         CaptureError: If the shape differs, the value does not fit the dtype, or it is NaN or infinite unasked.
     """
     given = _as_array(name, value)
+    # Environments give a single number bare, or in a list or an array of one: all mean the same.
     if given.size == 1 and shape in ((), (1,)):
         given = given.reshape(shape)
     if given.shape != shape:
@@ -116,6 +126,7 @@ def exact(name: str, value: Any, shape: tuple[int, ...], dtype: str, allow_nan: 
 
 
 def _cast(name: str, value: Any, given: NDArray[Any], dtype: str) -> NDArray[Any]:
+    # numpy would warn of the same values that are refused below with a reason.
     with np.errstate(all="ignore"):
         settled = given.astype(dtype)
         if not _is_kept(given, settled):
@@ -137,4 +148,6 @@ def _is_kept(given: NDArray[Any], settled: NDArray[Any]) -> bool:
     """Tell whether a cast lost nothing; a float may be rounded to a shorter one, but not become infinite."""
     if given.dtype.kind == "f" and settled.dtype.kind == "f":
         return np.array_equal(np.isfinite(given), np.isfinite(settled))
+    # Both ways. 2**53 + 1 compares equal to its float64, and only the way back shows the loss. 2**64 - 1 survives the
+    # way to int64 and back, and only the first comparison shows that it became -1.
     return np.array_equal(settled, given) and np.array_equal(settled.astype(given.dtype), given)

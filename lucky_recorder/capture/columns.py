@@ -1,4 +1,4 @@
-"""The recorder modes: lists of columns."""
+"""The columns of a recording: those of its recorder mode, of gymnasium, and of the user."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def _gym_columns(scene: Scene) -> list[DerivedColumn]:
         raise SettingsError.of("gym_columns", True, "there is no Gymnasium environment; leave it off on a bare model")
     shape, dtype = space_layout(scene.env.action_space, "gym_columns")
     size = int(np.prod(shape, dtype=np.int64))
+    # A single value is a scalar column: LeRobot takes the feature shape [1] for a scalar, not for a list of one.
     listed = shape if size > 1 else ()
 
     def column(

@@ -58,6 +58,7 @@ def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Phase, n
         value = read(moment)
         return None if value is None and nullable else settle(value)
 
+    # The prefix keeps it apart from the channels of the simulation's arrays: a column may be called qpos.
     channel = Channel(f"own:{column.name}", phase, field.shape, column.dtype, read=checked, nullable=nullable)
     return DerivedColumn(field, channel)
 
@@ -71,7 +72,7 @@ def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple
         values = []
         for robot in robots:
             moment.robot = robot
-            # A copy: the next robot's value may come in the same array.
+            # A copy: the callable may give the next robot's value in the same array.
             values.append(np.array(settle(source(moment))))
         return values
 
@@ -86,19 +87,20 @@ def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: simulat
     view, select = place = simulator.place_of(simulation, kind, name, _place(column))
     field = _field(column)
     _check_fits(column, field, place.shape)
-    # Commands are read after the step: a controller inside the environment may have set them in it.
+    # Commands are read after the step, because a controller inside the environment may set them during it.
     phase: Phase = "after" if kind == "ctrl" else "before"
     if column.allow_nan:
-        # What is viewed is checked to be finite as a whole; this column's elements may be otherwise.
+        # A viewed array is refused if any of its values is not finite. So what may be NaN is read by a function.
         elements = slice(None) if select is None else np.array(select, np.intp)
         return _called(column, lambda moment: view[elements], phase)
-    # A whole array is shared by all columns that select from it, and copied once a tick.
+    # The name is the array's: columns that select from it, the mode's own too, share one channel and one copy a tick.
     channel = Channel(f"{kind}:{name}" if select is None else kind, phase, view.shape, "float64", view=view)
     return DerivedColumn(field, channel, None if select is None else np.array([select], np.intp))
 
 
 def _check_fits(column: asked.Column, field: Field, natural: tuple[int, ...]) -> None:
     """Refuse a declared shape that is not the source's, and a dtype that would lose something of it."""
+    # A scalar column has the field shape (), also where (1,) was declared.
     if natural not in (field.shape, (1,)) or (natural == (1,) and field.shape != ()):
         raise SettingsError.of(
             f"column {column.name!r}: shape",
@@ -128,6 +130,7 @@ def _from_gym(column: asked.Column, name: str, env: Any) -> Callable[[Moment], A
 
 def _keys(env: Any) -> tuple[str, ...]:
     """Return the keys of an environment's observations, none where they are no dicts."""
+    # A Tuple space has `spaces` too, but they have no keys.
     parts = getattr(env.observation_space, "spaces", None)
     return tuple(str(key) for key in parts) if isinstance(parts, Mapping) else ()
 

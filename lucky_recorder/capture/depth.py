@@ -34,6 +34,7 @@ class Frustum(NamedTuple):
     @classmethod
     def of(cls, scene: mujoco.MjvScene, width: int, height: int) -> Frustum:
         """Read the frustum of a scene's camera, for pictures of so many pixels."""
+        # A scene holds two cameras, for stereo; without stereo both are the same.
         camera = scene.camera[0]
         near, opening = float(camera.frustum_near), float(camera.frustum_top - camera.frustum_bottom)
         is_orthographic = bool(camera.orthographic)
@@ -46,8 +47,11 @@ class Frustum(NamedTuple):
 def metres(z: Floats, frustum: Frustum) -> Floats:
     """Turn a z-buffer, 0 at the far plane and 1 at the near plane, into planar metres; 0 where nothing was drawn.
 
-    The arithmetic is in the precision OpenGL had when it made the z-buffer, so that the result is the one MuJoCo's
-    own renderer gives, bit for bit.
+    The coefficients are computed in float32, as OpenGL computes its matrix, and what is done with ``z`` in float64. So
+    the result is the same as that of MuJoCo's own renderer, bit for bit: do not reorder the arithmetic.
+
+    Returns:
+        float32 metres, of the shape of ``z``, rows in the same order.
     """
     near, far = frustum.near, frustum.far
     deep = z.astype(np.float64)
@@ -65,7 +69,12 @@ def codes(depth: Floats, scale: float) -> NDArray[np.uint16]:
     """Turn metres into depth codes, ``round(metres / scale)``.
 
     0 stands for no measurement, and for a distance whose code would not fit: codes never saturate.
+
+    Args:
+        depth: Metres, 0 where nothing was measured.
+        scale: Metres of one code.
     """
+    # A small scale may give infinity. It does not fit either, and becomes 0.
     with np.errstate(over="ignore"):
         exact = np.rint(depth.astype(np.float64) / scale)
     exact[~((exact >= 1) & (exact <= MOST_CODES))] = 0

@@ -1,6 +1,6 @@
-"""The door to MuJoCo: all that the rest may use of the rooms that import it, imported when it is first used.
+"""The door to MuJoCo: the one way to the rooms that import it. They are imported when they are first used.
 
-An environment without MuJoCo is recorded without it.
+So an environment without MuJoCo is recorded without it, and nobody who does not use it waits for its import.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _INWARD = ("unwrapped", "env", "_env", "gym_env", "physics", "_physics", "sim", "_sim")
 _PAIRS = (("model", "data"), ("_model", "_data"), ("mj_model", "mj_data"))
 _INNER = ("_model", "_data")
+# So many objects are looked at and no more: the attributes of a foreign environment may lead on without end.
 _DEPTH = 64
 # The method of Gymnasium's own MuJoCo environments that steps their physics.
 PHYSICS_STEP = "_step_mujoco_simulation"
@@ -42,8 +43,9 @@ def find_simulation(env: Any) -> Found | None:
 
 
 def _inward(env: Any) -> Iterator[Any]:
-    """Walk inward, breadth first; the environments that one holds under a name of its own come last."""
-    seen: dict[int, Any] = {}  # holds on to them: the id of one that is gone may be another's
+    """Walk inward, breadth first. Environments that are held under any other attribute come last."""
+    # The objects are kept, not only their ids: a new object may get the id of one that is gone.
+    seen: dict[int, Any] = {}
     waiting, last = deque([env]), deque[Any]()
     while (waiting or last) and len(seen) < _DEPTH:
         place = waiting.popleft() if waiting else last.popleft()
@@ -80,7 +82,7 @@ def _is_native(value: Any) -> bool:
 def _is_pair(model: Any, data: Any) -> bool:
     if model is None or data is None:
         return False
-    # Whoever holds an object of MuJoCo's has imported it; those who have none never need it.
+    # Not imported here: whoever holds such an object has imported MuJoCo, and nobody else needs it.
     mujoco = sys.modules["mujoco"]
     return isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData)
 
@@ -112,6 +114,7 @@ def most_parts(env: Any) -> int:
     bare = env.unwrapped
     hook, frames = getattr(bare, PHYSICS_STEP, None), getattr(bare, "frame_skip", None)
     function = getattr(hook, "__func__", None)
+    # A subclass that overrides the method may do more in it than step the physics.
     is_gymnasiums = getattr(function, "__module__", "") == "gymnasium.envs.mujoco.mujoco_env"
     return frames if is_gymnasiums and isinstance(frames, int) and frames > 0 else 1
 
@@ -119,7 +122,7 @@ def most_parts(env: Any) -> int:
 def _called(method: Any) -> Any:
     try:
         return method() if callable(method) else method
-    except Exception:  # as above
+    except Exception:  # as for properties
         return None
 
 

@@ -1,4 +1,4 @@
-"""What there is to see at one tick: given to columns that are callables."""
+"""The moment: what a column's callable is given to look at, at one tick."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Moment:
         data: A private `MjData` in the state of this tick, with all that follows from it computed; None without MuJoCo.
         env: The unwrapped environment, or None.
         robot: Name of the robot whose row is asked for.
-        obs: The observation the action is chosen on. For a verdict, as ``data``, the one that the step has led to.
+        obs: The observation that the action is chosen on. When a callable is asked for a verdict, ``obs`` and ``data``
+            are those after the step.
         action: What is given to ``env.step`` at this tick; None on a bare model.
         reward: What the step returned.
         terminated: Whether the environment ended the episode.

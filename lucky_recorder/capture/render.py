@@ -1,4 +1,7 @@
-"""The environment's own ``render()`` as a camera: drawn in the caller's thread, copied on arrival."""
+"""The environment's own ``render()`` as a camera.
+
+It is called in the caller's thread, because the environment's graphics belong to the thread that steps it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def capture_render(render: Callable[[], Any], camera: Camera, index: int) -> Cap
 
 
 def rendered(render: Callable[[], Any], camera: Camera) -> NDArray[np.uint8]:
-    """Return a copy of what ``env.render()`` gives.
+    """Return a copy of what ``env.render()`` gives, uint8, shape ``(height, width, 3)``, top row first.
 
     Raises:
         StreamError: If it raises, or gives no picture of the camera's size.
@@ -42,4 +45,5 @@ def rendered(render: Callable[[], Any], camera: Camera) -> NDArray[np.uint8]:
         raise StreamError(
             f"camera {camera.name!r}: env.render() gives {pixels.dtype} {pixels.shape}, expected uint8 {expected}{size}"
         )
+    # An environment may draw its next picture into the same array while this one still waits in the queue.
     return pixels.copy()

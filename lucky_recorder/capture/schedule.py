@@ -1,4 +1,7 @@
-"""The rates of a recording: every one is a whole number of the fastest tick there is, and says what is due when."""
+"""The rates of a recording, and what is due at each tick.
+
+Every rate divides the rate of the ticks, so each stream is due at every so many ticks, counted in integers.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,8 @@ def clocks(settings: RecorderSettings, control: Fraction | None, substeps: int =
         )
     fastest = (control or data) * substeps
     parts = [clock.divider(fastest, rate, field) for field, rate in _rates(settings, data)]
-    # The slowest tick that all of them divide: a step is taken in no more parts than are asked for.
+    # The slowest ticks that every rate divides, so that a step is taken in no more parts than are needed. `substeps` is
+    # among the numbers to keep a step a whole number of ticks, also where all rates are below the control rate.
     return Clocks(data, control or data, fastest / math.gcd(substeps, *parts))
 
 

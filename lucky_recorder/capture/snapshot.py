@@ -1,4 +1,4 @@
-"""Snapshots: what is taken along of one tick, in the caller's thread, to be drawn or scanned in another."""
+"""Snapshots: what is copied at one tick in the caller's thread, and drawn or scanned later in the worker's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SceneSnapshot(NamedTuple):
 
     Attributes:
         camera: Index of the camera among those recorded.
-        scene: The scene, with its camera in it.
+        scene: The scene, with its camera in it. The pool gives it to nobody else until it is given back.
         pixels: uint8, shape ``(height, width, 3)``, top row first.
         pool: Where the scene goes back to.
         labels: What its mask stream labels.
@@ -53,7 +53,7 @@ class ScanSnapshot(NamedTuple):
 
     Attributes:
         lidar: Index of the lidar among those recorded.
-        state: The full integration state, float64.
+        state: MuJoCo's full integration state, float64, shape ``(n,)``.
     """
 
     lidar: int

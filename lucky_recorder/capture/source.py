@@ -59,10 +59,12 @@ class Source:
         self.needs_gl = needs_gl(settings)
         self._env = env
         self._render = render
+        # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
         binding = bind(settings, simulation, env, render)
         self.schema = self._schema_of(binding)
         self._take(binding)
         cameras, quality = settings.recorded_cameras, settings.render_quality
+        # Only built here. The worker opens it: an OpenGL context is current in one thread at a time.
         self.renderer = drawing.Renderer(cameras, quality) if self.needs_gl else None
 
     def _schema_of(self, binding: Binding) -> Schema:
@@ -120,7 +122,7 @@ class Source:
         simulation = self._binding.simulation
         return simulation.instabilities if simulation else None
 
-    # Looking. What these properties return is bound once and called at every tick.
+    # Looking. A lane asks for these functions once and calls them at every tick: a property costs as much as a copy.
 
     @property
     def sync_level(self) -> Sync:
@@ -159,13 +161,15 @@ class Source:
         """
         robots = len(self.robots)
         values = {c.field.name: c.derive(_reading(c.channel, self.moment), robots, None) for c in self._known_before()}
+        # Copied: a row may be a view of the simulation's own memory, which changes with the next step.
         return {name: np.array(rows if robots > 1 else rows[0]) for name, rows in values.items()}
 
     def _known_before(self) -> list[DerivedColumn]:
+        # Read before the step as well, but the policy has not chosen its action yet.
         said = {c.name for c in self.settings.columns if c.source == "gym:action"} | {GYM_ACTION}
         return [c for c in self.columns if c.channel.phase == "before" and c.field.name not in said]
 
-    # What an episode takes along of the model as it is when it begins.
+    # What an episode needs of the model as it is when the episode begins.
 
     def commands(self) -> simulator.CommandMap | None:
         """Return the mapping of the commands, with the ranges of this moment."""
@@ -178,6 +182,7 @@ class Source:
         """Return what scans for each lidar, on a private copy of the model as it is now."""
         simulation = self._binding.simulation
         assert simulation is not None
+        # The worker reads this copy, while the environment may go on changing its own model.
         model = copy.copy(simulation.model)
         simulator.refresh_bounds(model)
         return [simulator.Caster(lidar, model) for lidar in self.settings.recorded_lidars]
@@ -211,7 +216,8 @@ class Source:
                 "the environment changed its model: its columns, robots or cameras are others than before"
             )
         is_other = bound.model is not model
-        # A rendering context stays as long as the model does, and so does the memory of what it was told.
+        # Where only the data are new, the worker keeps its rendering context. The record of what that context was told
+        # is kept too: a fresh one would miss what has changed since.
         self._take(binding if is_other else replace(binding, assets=self._binding.assets))
         return is_other
 
@@ -229,11 +235,12 @@ class Source:
             control: Steps of the environment per second.
 
         Raises:
-            SettingsError: If a rate does not divide it, or a codec does not hold so many frames a second.
+            SettingsError: If a rate does not divide it, or a codec cannot hold so many frames a second.
             StateError: If the rates are known already.
         """
         if self.has_rates:
             raise StateError(f"the rates are known already: {self.clocks.control} steps a second")
+        # All that may be refused comes first, then the new values: so a refusal changes nothing.
         settled = clocks(self.settings, control)
         streams = at_rates(self.settings, settled, self.schema.streams)
         scans = scans_of(self.settings, settled)

@@ -57,9 +57,11 @@ def _stream(
     rate = clocks.rate_of(camera.frame_rate)
     base = Stream(camera.key_of(kind), camera.name, kind, camera.width, camera.height, rate)
     if kind == "rgbd":
+        # It is made of the colour and the depth file; their own streams check what it will hold.
         return replace(base, encoder="", codec="", pix_fmt="yuv420p", suffix=".mkv")
     codec = _codec(settings, camera, kind)
     stream = replace(base, encoder=codec.key, codec=codec.name, pix_fmt=codec.pix_fmt, suffix=codec.suffix)
+    # Only to refuse. Where the rates are learned later, `at_rates` asks again.
     _rate(camera, clocks, stream)
     info = _depth_info(camera, model) if kind == "depth" else _labels_info(camera) if kind == "mask" else {}
     return replace(stream, info=info)
@@ -101,6 +103,7 @@ def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
         "zero_means": sensor.zero_means,
     }
     if camera.sensor_model is not None:
+        # `bind` has refused a depth camera without a model.
         assert model is not None
         focal = simulator.focal_of(model, camera)
         if sensor.needs_perspective and not focal:

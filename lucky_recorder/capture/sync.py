@@ -1,4 +1,4 @@
-"""How much must follow from a state before it is looked at: no more is computed than is recorded."""
+"""How much of the private data is computed at a tick: no more than what is recorded needs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import IntEnum
 
 from lucky_recorder.settings.recorder import RecorderSettings
 
-# Sources of columns that need no more than the places of bodies and sites.
+# Sources of columns for which the places of bodies and sites are enough.
 _PLACES = {"xpos", "xquat", "site_xpos"}
 
 
 class Sync(IntEnum):
-    """How much of the private data must follow from the state."""
+    """How much of the private data is computed from the state, in rising order."""
 
     NOTHING = 0
     KINEMATICS = 1
@@ -20,6 +20,8 @@ class Sync(IntEnum):
 
 def level_of(settings: RecorderSettings) -> Sync:
     """Return what the recorded columns and cameras need."""
+    # A callable may look at anything, so everything is computed for it. Positions, velocities and commands are read
+    # from the user's own data, and a lidar copies the state: they need nothing.
     kinds = {str(c.source).partition(":")[0] for c in settings.columns if isinstance(c.source, str)}
     if settings.record_data and ("sensor" in kinds or any(c.is_called for c in settings.columns)):
         return Sync.FORWARD

@@ -1,1 +1,1 @@
-"""What this machine can do. Nothing that is examined here is imported: it may be broken, and may crash."""
+"""The doctor: what this machine can do. What it examines is never imported here, because it may crash."""

@@ -1,4 +1,4 @@
-"""What a disk can do: how fast it writes, how long a file takes to be safe, whether it links."""
+"""The disk: how fast it writes, how long until a file is safe on it, and whether it has hard links."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def existing(path: Path) -> Path:
 
 
 def _speed(folder: Path) -> float:
-    # Random bytes: file systems that compress have nothing to gain.
+    # Random bytes: a file system that compresses would look faster than it is with others.
     chunk = os.urandom(_CHUNK)
     written, begun = 0, perf_counter()
     with (folder / "speed").open("wb", buffering=0) as file:

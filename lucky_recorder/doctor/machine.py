@@ -1,4 +1,4 @@
-"""The doctor: what a recording with cameras needs of this machine, what is missing, and the command that mends it."""
+"""The machine: what a recording with cameras needs of it, what is missing, and the command that repairs it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ Status = Literal["ok", "warning", "missing"]
 BACKENDS = ("egl", "osmesa", "glfw")
 LIBRARIES = ("mujoco", "gymnasium", "numpy", "pyarrow", "av")
 _PATIENCE_S = 120.0
+# Bytes a second, seconds, bytes, bytes.
 _SLOWEST_DISK, _SLOWEST_FSYNC_S, _LITTLE_SPACE, _NO_SPACE = 20e6, 0.1, 2e9, 100e6
 _MEND_GL = f"apt-get install {' '.join(GL_PACKAGES)}"
 _MEND_BACKEND = {
@@ -73,6 +74,7 @@ def examine(output_dir: str | Path = ".") -> list[Finding]:
         The findings, in the order a person would go through them.
     """
     with contextlib.ExitStack() as stack:
+        # All are started first and run side by side; `answer` only waits.
         imports = {name: stack.enter_context(_Trial(["-c", _IMPORT, name])) for name in LIBRARIES}
         pictures = stack.enter_context(_Trial(_DRAW))
         backends = {name: stack.enter_context(_Trial([*_DRAW, name], _platform(name))) for name in BACKENDS}
@@ -81,7 +83,7 @@ def examine(output_dir: str | Path = ".") -> list[Finding]:
         drawn = {b: trial.answer() for b, trial in backends.items()}
         findings += [_pictures(pictures.answer(), drawn), *(_backend(b, answer) for b, answer in drawn.items())]
         findings += _codecs(codecs.answer())
-    # Last: nothing else is running then.
+    # Last, when no trial runs any more: the disk is measured undisturbed.
     return [*findings, *_disk(Path(output_dir))]
 
 
@@ -101,7 +103,7 @@ class _Trial:
     """A short program in a Python of its own; it prints JSON in its last line."""
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> None:
-        # Its modules are this package's and the installed ones, whatever lies in the folder we are in (-P).
+        # -P: files of the present folder must not be taken for modules. Only this package's folder is added.
         paths = os.pathsep.join(filter(None, (_PACKAGE_FOLDER, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             [sys.executable, "-P", *arguments],
@@ -117,12 +119,12 @@ class _Trial:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        # One that hangs, or whose answer nobody waited for, must not outlive the doctor.
+        # One that hangs, or whose answer nobody waited for, must not go on when the doctor has ended.
         self._process.kill()
         self._process.communicate()
 
     def answer(self) -> _Answer:
-        """Wait for the answer; never an error, for what went wrong in there is what we want to know."""
+        """Wait for the answer. A trial that fails, crashes or hangs is an answer too, and no error here."""
         try:
             output, errors = self._process.communicate(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -143,6 +145,7 @@ def _last_word(errors: str) -> str:
 
 def _platform(backend: str) -> dict[str, str]:
     """Return an environment in which nothing but one backend is tried."""
+    # PyOpenGL has no platform called glfw.
     others = {k: v for k, v in os.environ.items() if k not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     return {**others, "MUJOCO_GL": backend, **({"PYOPENGL_PLATFORM": backend} if backend != "glfw" else {})}
 

@@ -1,7 +1,7 @@
 """The sample environments: ``LuckyRecorder/PickCube-v0`` and ``LuckyRecorder/TwinArms-v0``.
 
-Importing this package makes gymnasium know them, at once if gymnasium is already imported, else the moment it
-is. It imports neither gymnasium nor MuJoCo by itself.
+Importing this package registers them with gymnasium: at once if gymnasium is already imported, else as soon as it
+is. The import itself loads neither gymnasium nor MuJoCo.
 """
 
 from __future__ import annotations

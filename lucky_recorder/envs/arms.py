@@ -14,7 +14,9 @@ Ints = NDArray[np.intp]
 JOINTS = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")
 
 _DAMPING = 0.02
+# Metres of error in position that count as much as a radian of error in rotation.
 _ROTATION_WEIGHT = 0.1
+# Radians: a step smaller than this changes nothing that matters.
 _CLOSE_ENOUGH = 1e-5
 _MAX_ITERATIONS = 200
 
@@ -87,6 +89,7 @@ def reach(model: mujoco.MjModel, scratch: mujoco.MjData, arm: Arm, position: Flo
         The angles of the five arm joints in radians, (5,), within their limits; the nearest found if the pose
         is out of reach.
     """
+    # Without the gripper's joint: it does not move the site.
     qpos, dof = arm.qpos[:5], arm.dof[:5]
     low, high = _joint_limits(model, dof)
     for _ in range(_MAX_ITERATIONS):
@@ -114,6 +117,7 @@ def _pose_error(
     mujoco.mj_jacSite(model, scratch, jacobian[:3], jacobian[3:], arm.grasp)
     jacobian[3:] *= _ROTATION_WEIGHT
     here = scratch.site_xmat[arm.grasp].reshape(3, 3)
+    # For small angles: the rotation that is still missing, as an axis times radians.
     turn = 0.5 * np.cross(here, rotation, axis=0).sum(axis=1)
     error = np.concatenate([position - scratch.site_xpos[arm.grasp], _ROTATION_WEIGHT * turn])
     return error, jacobian

@@ -14,6 +14,7 @@ from lucky_recorder.errors import SettingsError
 OPEN, CLOSED = 0.75, 0.1
 """Gripper commands in radians: fingers wide apart, fingers pressing on the cube."""
 
+# Metres.
 _HOVER = 0.05
 _LIFT = 0.1
 _GRASP_ABOVE_CENTRE = 0.003
@@ -105,6 +106,8 @@ class LiftingExpert:
         return plan
 
     def _misses(self, qpos: Floats) -> bool:
+        # Keyed by where the cubes lie and not by a count of episodes: in another order, or spread over several
+        # processes, the same episodes miss.
         cubes = np.concatenate([qpos[arm.cube_qpos] for arm in self._env.arms])
         rng = np.random.default_rng([self._seed, *cubes.view(np.uint32).tolist()])
         return bool(rng.random() < self._fail)
@@ -134,6 +137,7 @@ def grasp_pose(arm: Arm, qpos: Floats) -> tuple[Floats, float]:
     x, y, z, w, i, j, k = qpos[arm.cube_qpos]
     yaw = np.arctan2(2 * (w * k + i * j), 1 - 2 * (j * j + k * k))
     straight = np.arctan2(y - arm.base[1], x - arm.base[0]) + np.pi / 2
+    # A cube looks the same after every quarter of a turn.
     quarter = np.pi / 2
     closing = straight + (yaw - straight + quarter / 2) % quarter - quarter / 2
     return np.array([x, y, z + _GRASP_ABOVE_CENTRE]), float(closing)

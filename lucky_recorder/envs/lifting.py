@@ -64,6 +64,7 @@ class LiftingEnv(MujocoEnv):
         super().__init__(
             str(scene_path(scene)),
             SUBSTEPS,
+            # Set below: its size is the model's, which this call loads.
             observation_space=None,
             render_mode=render_mode,
             width=width,

@@ -54,7 +54,8 @@ class _GymnasiumFinder(MetaPathFinder):
     def _spec_of_others(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        # Only those behind this one: a second copy of this module has a finder of its own, which asks this one.
+        # Only those after this one: a second copy of this module has a finder of its own, and two that ask all others
+        # would ask each other without end.
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         specs = (finder.find_spec(fullname, path, target) for finder in others)
         return next((spec for spec in specs if spec is not None), None)
@@ -70,6 +71,7 @@ class _RegisteringLoader(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        # Put back before gymnasium runs: whoever asks for its loader must get the real one.
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader

@@ -24,6 +24,7 @@ def scene_path(name: str) -> Path:
     """
     for folder in _FOLDERS:
         path = folder / f"{name}.xml"
+        # A name with a slash would lead to other folders.
         if path.name == f"{name}.xml" and path.is_file():
             return path
     raise SettingsError.of("scene", name, f"choose one of {', '.join(_scene_names())}")

@@ -1,4 +1,4 @@
-"""An episode in flight: preallocated blocks of raw values, from which its columns derive when it has ended."""
+"""The buffer: an episode's raw values in preallocated blocks, and its columns, derived when it has ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Block:
     """The values of one raw channel, tick by tick, in blocks of a fixed size: appending costs the same at any length.
 
     Attributes:
-        open: The block being filled, shape ``(BLOCK_ROWS, *shape)``.
+        open: The block being filled, shape ``(BLOCK_ROWS, *shape)``, of the channel's dtype.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
@@ -40,6 +40,7 @@ class Block:
 
     def last(self, count: int) -> Any:
         """Return a writable view of row ``count - 1``, where ``count`` rows are held."""
+        # That row may have filled its block, which is put away then.
         block, row = divmod(count - 1, BLOCK_ROWS)
         return (self._full[block] if block < len(self._full) else self.open)[row, ...]
 
@@ -50,14 +51,16 @@ class Block:
 
 
 class EpisodeBuffer:
-    """An episode in flight: raw values, flags and tasks, tick by tick.
+    """An episode that is being recorded: raw values, flags and tasks, by data tick.
+
+    The caller's thread fills it. It is queued when the episode has ended, and the worker calls `trim` and `finish`.
 
     Attributes:
         blocks: The values of each channel, by its name.
-        missing: For nullable channels, a byte per tick: 1 where there is no value.
-        flags: A byte of frame flags per tick.
-        robot_flags: Further flags of single robots, by ``(tick, robot)``.
-        tasks: ``(tick, task_index)`` from which on a task is set, ascending.
+        missing: For nullable channels, a byte per data tick: 1 where there is no value.
+        flags: A byte of frame flags per data tick.
+        robot_flags: Further flags of single robots, by ``(data tick, robot)``.
+        tasks: ``(data tick, task_index)`` from which on a task is set, ascending.
         commands: The mapping of the commands, as the ranges were when the episode began.
         events: What was marked, in order.
     """
@@ -86,13 +89,14 @@ class EpisodeBuffer:
 
     def trim(self, data_ticks: int) -> None:
         """Forget every data tick from ``data_ticks`` on."""
+        # Values, tasks and flags of single robots may stay: `finish` reads no further than `flags` reach.
         del self.flags[data_ticks:]
         for missing in self.missing.values():
             del missing[data_ticks:]
         self.events[:] = [event for event in self.events if event.tick <= data_ticks]
 
     def finish(self, columns: Sequence[DerivedColumn], schema: Schema, entities: Sequence[int]) -> FinishedRows:
-        """Derive every column from the raw values: one row per robot per tick."""
+        """Derive every column from the raw values: one row per robot per data tick, all robots of a tick together."""
         data_ticks, robots = self.data_ticks, len(entities)
         tick = np.repeat(np.arange(data_ticks, dtype=np.int64), robots)
         values: dict[str, NDArray[Any]] = {

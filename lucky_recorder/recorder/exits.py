@@ -1,4 +1,4 @@
-"""What ends a process while a session is open: exit without close(), SIGTERM, a forgotten recorder.
+"""Exits: what closes sessions when a process ends without close(), by itself or by SIGTERM.
 
 A SIGTERM handler is set only where there was none, and only in the main thread; it turns the signal into an ordinary
 `SystemExit`, so that sessions are closed on the way out.
@@ -21,11 +21,17 @@ _has_handler = False
 
 
 def guard(key: int, close: Callable[[], None]) -> None:
-    """Have ``close`` called if the process ends before `release`."""
+    """Have ``close`` called if the process ends before `release`.
+
+    Args:
+        key: What `release` will be given: one for each open session.
+        close: Called in the main thread, when Python runs what is registered at exit.
+    """
     if not _open:
         _set_handler()
     _open[key] = close
-    # Registered anew each time: what is registered last runs first, before GL drivers take their displays away.
+    # Registered again each time, since what is registered last runs first. Where pictures are drawn, MuJoCo's EGL
+    # module has registered the end of its display when the first context was made; sessions must be closed before.
     atexit.unregister(_close_all)
     atexit.register(_close_all)
 
@@ -48,7 +54,8 @@ def warn_forgotten(folder: object, failure: Exception | None) -> None:
 
 
 def _close_all() -> None:
-    # One that raises keeps no other from being closed.
+    # Newest first, and one that raises keeps no other from being closed. All are on the stack before the first runs,
+    # because closing takes entries out of the dictionary.
     with contextlib.ExitStack() as stack:
         for close in _open.values():
             stack.callback(close)

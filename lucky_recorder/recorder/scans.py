@@ -1,4 +1,4 @@
-"""One lidar's scans of one episode, while it is open."""
+"""Scans: what one lidar has measured in one episode, while it is open, in the worker's thread."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 else:
     encoder = lazy("lucky_recorder.video.encoder")
 
+# In pixels. A lidar may have a single row of rays, and nobody could see a picture one pixel high.
 _SMALLEST_SIDE = 64
 
 
@@ -93,5 +94,6 @@ def range_picture(ranges: NDArray[np.float32], most: float) -> NDArray[np.uint8]
     # Azimuth grows to the left, as seen from the sensor.
     picture = shades[::-1, ::-1].astype(np.uint8)
     rows, columns = (max(2, -(-_SMALLEST_SIDE // length)) for length in picture.shape[:2])
+    # An even factor makes an even side, which 4:2:0 video needs.
     rows, columns = rows + rows % 2, columns + columns % 2
     return picture.repeat(rows, axis=0).repeat(columns, axis=1)

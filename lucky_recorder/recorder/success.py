@@ -1,4 +1,4 @@
-"""Where an episode's verdict comes from: the ``success`` setting."""
+"""Success: where an episode's verdict comes from, by the ``success`` setting."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class SuccessSignal:
     def _auto(self, moment: Any) -> bool | None:
         info = moment.info
         said = _truth(info, _KEYS)
+        # Where an environment resets itself inside the step, this is the info of the episode that has ended.
         if said is None and isinstance(info.get("final_info"), Mapping):
             said = _truth(info["final_info"], _KEYS)
         if said is None:

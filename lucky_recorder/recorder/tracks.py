@@ -1,4 +1,7 @@
-"""The files of one episode's streams while it is open: pictures are drawn and encoded here, in the worker thread."""
+"""Tracks: the files of one episode's streams while it is open, in the worker's thread.
+
+What snapshots hold is drawn, scanned and encoded here.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,7 @@ class Track:
 
     def write(self, pixels: Any, bottom_up: bool) -> None:
         """Encode a frame; the first opens the file."""
+        # Not earlier: a stream without a frame leaves no file.
         if self._encoder is None:
             self._encoder = self._open()
         if self.stream.kind == "color":
@@ -91,6 +95,7 @@ class Tracks:
         self._key = episode_key
         self._place = place
         schema, preset = devices.layout.schema, devices.settings.video_preset
+        # Streams without an encoder are made of the files of others, in `finish`.
         tracks = [Track(s, place(s.key, s.suffix), preset) for s in schema.streams if s.encoder]
         self._tracks = [[t for t in tracks if t.stream.camera == c.name] for c in devices.cameras]
         self._scans = [ScanTrack(s, place(LIDAR_PREFIX + s.name, ".mp4"), preset) for s in schema.scans]
@@ -104,6 +109,7 @@ class Tracks:
                 else:
                     self._scan(snapshot)
             finally:
+                # Whatever happens: the simulation waits for its scenes to come back.
                 snapshot.release()
 
     def _film(self, picture: SceneSnapshot) -> None:
@@ -181,9 +187,11 @@ class Tracks:
             make_folder(target.parent)
             remux.combine(color.file.path, depth.file.path, target)
             file = VideoFile(target, color.file.frames, target.stat().st_size)
+            # Without statistics: `meta/` does not speak of combined files.
             videos[stream.key] = FinishedVideo(file, PixelHistogram())
         except Exception as error:  # as above
             target.unlink(missing_ok=True)
+            # This file has no track of its own; one is made to carry the error.
             self._fail(Track(stream, target, ""), stream.key, error)
 
     def _fail(self, track: Track | ScanTrack, key: str, error: Exception) -> None:

@@ -1,4 +1,7 @@
-"""The one thread that draws, encodes and commits: a bounded queue, its order kept, its errors carried back."""
+"""The worker: the one thread that draws, encodes and commits.
+
+Its queue is bounded and keeps its order. What fails in it is kept for the caller's thread.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,8 @@ class Worker:
         self._is_forked = False
         self._has_stalled = False
         self._is_over = False
+        # A daemon: Python waits for all other threads before it runs what is registered at exit, and it is there that a
+        # session left open is closed (`exits`). Each would wait for the other.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         _living.add(self)
 
@@ -62,7 +67,12 @@ class Worker:
             raise self._stalled() from None
 
     def call(self, job: Callable[[], Any]) -> Any:
-        """Run a job after those queued before it, and return or raise what it returns or raises."""
+        """Run a job after those queued before it, and return or raise what it returns or raises.
+
+        Raises:
+            WorkerStalledError: If no job finishes for ``timeout_s``.
+            ForkError: In a forked child, where the thread does not exist.
+        """
         result: list[Any] = []
         raised: list[BaseException] = []
         done = threading.Event()
@@ -99,6 +109,7 @@ class Worker:
         if self._is_forked or not self._thread.is_alive():
             return
         if self._has_stalled:
+            # A full queue has no place for the None. Then the flag ends the thread, when it has run what is queued.
             self._is_over = True
             with contextlib.suppress(queue.Full):
                 self._jobs.put_nowait(None)
@@ -109,6 +120,7 @@ class Worker:
 
     def _wait(self, done: threading.Event) -> None:
         """Wait for an event; gives up only when no job has finished for ``timeout_s``."""
+        # In short waits: whenever another job has finished, the time starts again.
         seen, deadline = self._done, time.monotonic() + self._timeout
         while not done.wait(min(0.5, self._timeout)):
             if self._done != seen:
@@ -122,7 +134,7 @@ class Worker:
                 job()
             except BaseException as error:  # a thread has no caller to raise to
                 self.error = self.error or error
-            # Let go of it now: a job holds an episode, and the next may be long in coming.
+            # Not kept until the next job comes, which may take long: a job may hold a whole episode.
             del job
             self._done += 1
             if self._is_over and self._jobs.empty():
@@ -153,6 +165,8 @@ def fork_error() -> ForkError:
 
 
 def _mark_forked() -> None:
+    # A fork copies no thread but the one that forks: in the child nobody empties the queue. Marked, a worker says so at
+    # once, and no call waits until its time is over.
     for worker in _living:
         worker._is_forked = True
 

@@ -1,4 +1,4 @@
-"""Which encoder works on this machine: found out by encoding one frame, once per process and size."""
+"""Available encoders: which one works on this machine, found by encoding one frame, once per process and size."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _encodes(key: str, width: int, height: int) -> bool:
     try:
         return _packets_of_one_frame(CODECS[key], width, height) == 1
     except (av.FFmpegError, OSError, ValueError, RuntimeError):
-        # Each says no in its own way: a missing driver, a device that is taken, a size that it refuses.
+        # A missing driver, a device in use and a size that is refused each raise something else.
         return False
 
 

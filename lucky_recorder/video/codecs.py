@@ -40,6 +40,7 @@ RGB = PictureFormat("rgb24", "uint8", 3)
 DEPTH_CODES = PictureFormat("gray16le", "uint16", 1)
 LABEL_IDS = PictureFormat("gray", "uint8", 1)
 
+# Tagged, because players guess what an untagged video means, some of them by its size.
 _BT601_LIMITED = ColorTags(1, 6)
 _BT601_FULL = ColorTags(2, 6)
 _AS_NAMED: Mapping[str, str] = MappingProxyType({})
@@ -111,7 +112,8 @@ class Codec:
         return chosen
 
 
-# A short closed GOP without B-frames: any frame is at most nine steps from a keyframe.
+# A keyframe every ten frames, so any frame is at most nine steps from one. Without B-frames, frames are stored in the
+# order they are shown: combining colour and depth in one file relies on it.
 _SHORT_GOP = {"g": "10", "bf": "0"}
 _SVT_PRESETS = {
     "ultrafast": "9",
@@ -164,6 +166,7 @@ _ALL = (
         "hevc",
         "hevc",
         "libx265",
+        # Apple's players open HEVC in .mp4 under this tag only, and FFmpeg's own is hev1.
         tag="hvc1",
         options={"tune": "zerolatency", **_SHORT_GOP, "x265-params": _X265},
         presets=_AS_NAMED,
@@ -178,6 +181,7 @@ _ALL = (
         presets=_SVT_PRESETS,
         quality="crf",
         crf=30,
+        # SVT-AV1 refuses more.
         fastest=Fraction(240),
         environment={"SVT_LOG": "1"},
     ),
@@ -202,7 +206,7 @@ _ALL = (
         crf=22,
         reproducible=False,
     ),
-    # Every frame is a keyframe, in four slices with a checksum each.
+    # Every frame is a keyframe, in four slices with a checksum each: without checksums, damage may go unseen.
     Codec(
         "ffv1",
         "ffv1",
@@ -216,7 +220,8 @@ _ALL = (
         # Matroska keeps whole milliseconds: beyond this, frames would share a time.
         fastest=Fraction(1000),
     ),
-    # Ids are the Y plane as it is. Full range, so that a plain decode to grey, or to RGB, changes none of them.
+    # Ids are the Y plane as it is; qp 0 is x264's lossless mode. Tagged full range, so that a plain decode to grey, or
+    # to RGB, changes no id.
     Codec(
         "mask",
         "h264",

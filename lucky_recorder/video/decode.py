@@ -74,6 +74,7 @@ class FrameReader:
             self.close()
             raise
         self._decoded: Iterator[av.VideoFrame] = iter(())
+        # Past the last frame: the first read has to seek.
         self._next = len(self)
 
     def __len__(self) -> int:
@@ -125,7 +126,7 @@ class FrameReader:
         return self._index.keyframe_before(wanted) <= self._next <= wanted
 
     def _open(self) -> InputContainer:
-        # Decoding on after the file is closed would crash the process, not raise.
+        # Checked, because decoding after the file is closed would crash the process and not raise.
         if self._container is None:
             raise VideoError(f"{self.path}: the reader is closed")
         return self._container
@@ -148,11 +149,12 @@ class FrameReader:
         for frame in self._decoded:
             found = self._index.number_of(frame.pts)
             self._next = found + 1
-            # What follows a corrupt frame is drawn over it, up to the next keyframe.
+            # Up to the next keyframe, frames after a corrupt one are changes to it, and as wrong as it is.
             if frame.is_corrupt or found > wanted:
                 break
             if found == wanted:
                 return frame
+        # As at the start: the next read has to seek, whatever the decoder has kept of this one.
         self._next = len(self)
         raise VideoError(f"{self.path}: frame {wanted} is broken")
 

@@ -112,7 +112,7 @@ class VideoEncoder:
         Raises:
             VideoError: If there is no frame, one was lost, or the file is not whole; the file is gone then.
         """
-        # The frames are counted from the disk after the fsync: what the encoder or the muxer has swallowed is found
+        # The frames are counted from the disk, after the fsync. A frame that the encoder or the muxer has lost is found
         # here, before anyone relies on "row i is frame i".
         try:
             container = self._whole()
@@ -172,9 +172,10 @@ def add_stream(
     if codec.colors is not None:
         context.color_range = codec.colors.range
         context.colorspace = context.color_primaries = context.color_trc = codec.colors.standard
-    # Only a variable of the process reaches these libraries. One that the user has set is left as it is.
+    # Only the process's environment keeps these libraries from printing. A variable that the user has set stays.
     for variable, value in codec.environment.items():
         os.environ.setdefault(variable, value)
+    # Now, and not with the first frame: what the encoder refuses shows before anything is recorded.
     context.open()
     return stream
 
@@ -190,6 +191,7 @@ def _check_size(codec: Codec, width: int, height: int) -> None:
     for name, pixels in (("width", width), ("height", height)):
         if codec.subsampled and (pixels <= 0 or pixels % 2):
             raise VideoError(f"{name}={pixels}: 4:2:0 video needs a positive even number of pixels")
+        # Four slices do not fit into less: the encoder would not open, with an error that names no size.
         if pixels < 2:
             raise VideoError(f"{name}={pixels}: {codec.key} needs 2 pixels or more")
 
@@ -203,8 +205,10 @@ def _check_rate(codec: Codec, fps: Fraction) -> None:
 
 def _create(path: Path, codec: Codec, doing: str) -> OutputContainer:
     with video_errors(path):
+        # The library opens the file only when it writes the header, with the first frame. Made here, a missing folder
+        # shows at once.
         path.open("wb").close()
     with video_errors(path, doing):
         options = dict(_CONTAINERS[codec.container])
-        # A whole path, so that no part of a name is read as a protocol.
+        # A whole path: of a:b.mp4 alone, the library would take a for a protocol.
         return av.open(os.path.abspath(path), "w", format=codec.container, container_options=options)

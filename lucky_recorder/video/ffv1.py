@@ -1,4 +1,4 @@
-"""FFV1 slices and their checksums. The decoder conceals a damaged slice without a word, so we look ourselves."""
+"""FFV1 slices and their checksums. The decoder hides a damaged slice without an error, so they are checked here."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def is_intact(packet: bytes) -> bool:
     checked = _slices(packet, _CHECKED)
     if checked is not None and not any(_checksum(part) for part in checked):
         return True
+    # A file written elsewhere may carry no checksums: then only the sizes can be held against it.
     return _slices(packet, _SIZE) is not None
 
 
@@ -37,5 +38,6 @@ def _from_the_end(packet: bytes, footer: int) -> Iterator[bytes]:
 
 
 def _checksum(part: bytes) -> int:
-    """CRC-32 with nothing in the register before; 0 over a slice and its own checksum."""
+    """Return FFV1's CRC-32 of some bytes; over a slice together with its own checksum it is 0."""
+    # FFV1 starts at 0 and inverts nothing. zlib starts at all ones and inverts at the end: both are undone here.
     return zlib.crc32(part.translate(_REVERSED), _ONES) ^ _ONES

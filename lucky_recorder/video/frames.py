@@ -1,4 +1,4 @@
-"""Arrays into frames: each array is copied once, right side up, into one frame that is used again for the next."""
+"""Frames: each picture is copied once, right side up, into one frame of the library, which is used for all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from lucky_recorder.video.codecs import RGB, Codec
 from lucky_recorder.video.probe import ONE_THREAD
 
-# Chroma is the mean of its 2x2 block, nearer to the picture than the default filter, and read at full width
-# (0x4000, a flag that older versions of av do not name), which has a vectorised path: half the cost.
+# Chroma is the mean of its 2x2 block, which is nearer to the picture than what the default filter gives. 0x4000 reads
+# chroma at full width, which is vectorised: half the cost. Older versions of av have no name for that flag.
 _BLOCK_MEAN = int(Interpolation.AREA) | 0x4000
 _NO_CHROMA = 128
 
@@ -48,6 +48,8 @@ class Frame:
 
     def at(self, index: int, time_base: Fraction) -> av.VideoFrame:
         """Return what was painted as frame ``index`` of the video, in the pixel format that is stored."""
+        # Colours are converted into a frame of their own. Depth codes and label ids go out as this very one: FFV1 and
+        # x264 need it no more when `encode` returns, so the next picture may be painted over it.
         frame = self._stored(self._frame)
         frame.pts = index
         frame.time_base = time_base
@@ -85,9 +87,10 @@ def _as_it_is(frame: av.VideoFrame) -> av.VideoFrame:
 def _pixels(frame: av.VideoFrame, codec: Codec, width: int, height: int) -> NDArray[Any]:
     """Look at a frame's first plane as an array, and empty the others of colour."""
     luma, *chroma = frame.planes
+    # Once for the whole video: nothing is painted into these planes afterwards.
     for plane in chroma:
         np.frombuffer(memoryview(plane), np.uint8)[:] = _NO_CHROMA
     dtype, shape = np.dtype(codec.takes.dtype), codec.takes.shape(width, height)
     pixel = (codec.takes.channels * dtype.itemsize, dtype.itemsize)[: len(shape) - 1]
-    # The library pads lines to its own alignment; this view leaves the padding out.
+    # The library makes lines longer than the picture, to align them; this view leaves the rest out.
     return np.ndarray(shape, dtype, buffer=memoryview(luma), strides=(luma.line_size, *pixel))

@@ -1,4 +1,4 @@
-"""What a video file holds, told from its packets alone: nothing is decoded here."""
+"""Probing: what a video file holds, told from its packets alone. Nothing is decoded here."""
 
 from __future__ import annotations
 
@@ -122,6 +122,7 @@ def open_video(path: Path, track: int = 0) -> tuple[InputContainer, VideoStream]
         VideoError: If there is no such file, or no such video in it that can be read.
     """
     with video_errors(path):
+        # A whole path: of a:b.mp4 alone, the library would take a for a protocol.
         container = av.open(os.path.abspath(path), "r", container_options=_SAFE)
     try:
         stream = _video_track(path, container, track)
@@ -139,6 +140,7 @@ def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> 
         VideoError: If there is no packet, no keyframe to begin at, or two frames share one time.
     """
     with video_errors(path):
+        # The last packet has no bytes; it only tells a decoder that there are no more.
         packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.size]
     timed = sorted((pts, is_key) for pts, is_key in packets if pts is not None)
     pts = tuple(time for time, _ in timed)
@@ -151,7 +153,7 @@ def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> 
 
 
 def _compact(numbers: tuple[int, ...]) -> Sequence[int]:
-    """Write evenly spaced numbers as a range: an index that is kept costs the same at any length."""
+    """Return evenly spaced numbers as a range, so that an index that is kept takes the same memory at any length."""
     if len(numbers) < 2 or numbers[1] <= numbers[0]:
         return numbers
     evenly = range(numbers[0], numbers[-1] + 1, numbers[1] - numbers[0])
@@ -189,7 +191,7 @@ def video_errors(path: Path, doing: str = "") -> Iterator[None]:
     """Turn what the codec library or the file system says into a `VideoError` that names the file."""
     try:
         yield
-    # Our own errors name the file already, and are OSErrors or ValueErrors themselves: they must not be told twice.
+    # Our own errors are OSErrors or ValueErrors too, and name the file already: they are not wrapped a second time.
     except LuckyRecorderError:
         raise
     except (av.FFmpegError, OSError, ValueError, RuntimeError, OverflowError) as error:
@@ -205,7 +207,7 @@ def _video_track(path: Path, container: InputContainer, track: int) -> VideoStre
         raise VideoError(f"{path}: holds no video stream")
     if not 0 <= track < len(found):
         raise VideoError(f"{path}: track={track}: it holds {len(found)} of video, counted from 0")
-    # What the library says it never is: none, where no decoder knows the codec.
+    # The library's types say that there always is one, but there is none where no decoder knows the codec.
     if getattr(found[track], "codec_context", None) is None:
         raise VideoError(f"{path}: its codec is none that av {av.__version__} can decode")
     return found[track]

@@ -21,7 +21,7 @@ from lucky_recorder.video.probe import VideoInfo, open_video, probe, tracks, vid
 COLOR_TRACK = 0
 DEPTH_TRACK = 1
 
-# Matroska keeps a rate as the nanoseconds of a frame, from which it is guessed again.
+# Matroska stores the length of a frame in nanoseconds, and readers guess the rate from that.
 _TOLERANCE = {"fps": Fraction(1, 10000)}
 
 
@@ -71,7 +71,7 @@ def _copy(sources: tuple[Path, Path], target: Path, fps: Fraction) -> None:
         originals = [opened.enter_context(_opened(source)) for source in sources]
         options = {"fflags": "bitexact"}
         with av.open(os.path.abspath(target), "w", format="matroska", container_options=options) as container:
-            # Opaque: the decoder's context serves, as not every codec that is read has an encoder of its name.
+            # Opaque: copied from the decoder's context, since some codecs that can be read have no encoder of the name.
             copies = [container.add_stream_from_template(stream, opaque=True) for _, stream in originals]
             for copy in copies:
                 copy.codec_context.framerate = fps
@@ -84,6 +84,7 @@ def _copy(sources: tuple[Path, Path], target: Path, fps: Fraction) -> None:
 def _place(packet: Packet[VideoStream], copy: VideoStream, index: int, fps: Fraction) -> None:
     packet.stream = copy
     packet.time_base = 1 / fps
+    # Both the same: files with B-frames were refused, so frames are stored in the order they are shown.
     packet.pts = packet.dts = index
     packet.duration = 1
 

@@ -1,4 +1,4 @@
-"""Single pictures as PNG files."""
+"""Still pictures as PNG files, written with av, so that no imaging library is needed."""
 
 from __future__ import annotations
 

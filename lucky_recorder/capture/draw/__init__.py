@@ -1,1 +1,1 @@
-"""Drawing what a simulation looks like, in the worker."""
+"""Drawing: what snapshots show becomes colours, depth and masks, in the worker's thread."""

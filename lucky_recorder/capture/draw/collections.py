@@ -1,8 +1,8 @@
-"""Garbage collections that happen to run in the drawing thread are kept away from its GL context.
+"""Keeps garbage collections that run in the drawing thread away from its GL context.
 
-A renderer that was dropped without being closed frees its textures, buffers and lists wherever the collection that
-finds it runs, in whatever context is current there. In ours these are our own, of the same numbers: pictures would
-go wrong without a word.
+Somebody may drop a renderer without closing it. Python then frees it in whatever thread the next collection runs in:
+its textures, buffers and lists are deleted, by number, from the context that is current there. If that is ours, it
+loses its own of the same numbers, and pictures go wrong without an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CollectionGuard:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        # Kept here: when Python ends, modules are emptied, and the last collections still come by.
+        # Kept here: when Python ends, it empties the modules, and collections still run after that.
         self._ident = threading.get_ident
         self._thread = threading.get_ident()
         gc.callbacks.append(self._around)

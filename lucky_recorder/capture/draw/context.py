@@ -26,8 +26,8 @@ _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
 class Context(NamedTuple):
     """A context of our own, current in the thread that made it until it is released.
 
-    It is to be current only while it is drawn with. Python may collect what others have drawn with in any thread, and
-    a rendering context that is collected deletes its textures and buffers, by number, from whatever context is current.
+    It stays current in the thread that draws, except during garbage collections: see `CollectionGuard` of
+    `lucky_recorder.capture.draw.collections` for the reason.
 
     Attributes:
         gl: The context object.
@@ -80,13 +80,14 @@ def make_context() -> Context:
 
 
 def _candidates() -> list[str]:
+    # Set by the user, or by MuJoCo's EGL or OSMesa module when it was imported: PyOpenGL takes no other platform then.
     bound = os.environ.get("PYOPENGL_PLATFORM", "").lower()
     if bound in ("egl", "osmesa"):
         return [bound]
     present = [name for name, is_there in (("egl", _has_egl), ("osmesa", _has_osmesa)) if is_there()]
     if os.environ.get("MUJOCO_GL", "").lower() == "osmesa":
         present.reverse()
-    # Once the first is imported, PyOpenGL is bound to it and the second cannot work.
+    # Only one: when the first is tried, PyOpenGL is bound to it, and the second cannot work any more.
     return present[:1]
 
 
@@ -94,7 +95,9 @@ def _has_egl() -> bool:
     """Ask EGL itself, without PyOpenGL, whether it has a device to draw on."""
     try:
         library = ctypes.CDLL("libEGL.so.1")
+        # Not libGL: MuJoCo's EGL module and PyOpenGL look for GL in this library first.
         ctypes.CDLL("libOpenGL.so.0")
+        # Without the type, ctypes cuts the address to 32 bits.
         library.eglGetProcAddress.restype = ctypes.c_void_p
         address = library.eglGetProcAddress(b"eglQueryDevicesEXT")
     except (OSError, AttributeError):
@@ -134,6 +137,7 @@ def make_context_of(backend: str) -> Context:
         if not _has_osmesa():
             raise GLError("libOSMesa is not installed")
         make = mujoco_osmesa.GLContext
+    # The size does not matter: pictures are drawn into the buffers of MuJoCo's rendering contexts.
     with _blaming(_bound_platform(), backend):
         context = make(64, 64)
         context.make_current()
@@ -148,7 +152,10 @@ def _bound_platform() -> str:
 
 @contextlib.contextmanager
 def _blaming(bound: str, backend: str) -> Iterator[None]:
-    """Name the reason where it is that PyOpenGL was imported for another platform; MuJoCo before 4 cannot help that."""
+    """Say so where a failure comes from PyOpenGL having been imported for another platform.
+
+    MuJoCo 4 makes an EGL context all the same; earlier versions cannot.
+    """
     try:
         yield
     except Exception as error:  # drivers and PyOpenGL raise whatever they like

@@ -19,6 +19,8 @@ class Labels:
     An object is a body, with everything below it, or a single geom. Ids count from 1 in the order given; where
     objects overlap, the later one wins. 0 is everything else.
 
+    It is made in the caller's thread. `ids` runs in the worker's and reads only a table of its own and the scene.
+
     Args:
         model: The model.
         objects: Names of bodies or geoms.
@@ -45,6 +47,7 @@ class Labels:
         Returns:
             Label ids, uint8, shape ``(height, width)``, rows in the same order.
         """
+        # MuJoCo draws a segment id plus one as a colour, its low byte in red. 8-bit values cannot be shifted that far.
         wide = segments.astype(np.uint32)
         drawn = wide[..., 0] | wide[..., 1] << 8 | wide[..., 2] << 16
         labels: NDArray[np.uint8] = self._of_segments(scene)[drawn]

@@ -78,11 +78,13 @@ class Renderer:
     def _make_contexts(self) -> None:
         self._free_contexts()
         self._color_context = self._context(self._quality)
+        # As in mujoco.Renderer: `metres` expects 0 at the far plane.
         self._color_context.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
         self._is_plain = self._color_context.offSamples == 0 and _has_plain_textures(self._model)
 
     def _context(self, quality: str) -> mujoco.MjrContext:
         """Make a rendering context, large enough for every camera whatever the model's offscreen buffer says."""
+        # A copy: sizes and quality are this context's alone, and the next one starts from the model's own values again.
         model: mujoco.MjModel = copy.copy(self._model)
         model.vis.global_.offwidth, model.vis.global_.offheight = self._largest
         if quality != "model":
@@ -118,6 +120,7 @@ class Renderer:
             return snapshot.pixels, False
         size, viewport = self._size(snapshot)
         pixels = self._pixels[size]
+        # Each time: both rendering contexts share one GL context, and the other may have set its own buffer.
         mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), self._color_context)
         mujoco.mjr_render(viewport, snapshot.scene, self._color_context)
         surfaces = self._surfaces[size] if self._shares_its_pass(snapshot) else None
@@ -129,10 +132,10 @@ class Renderer:
     def _shares_its_pass(self, snapshot: SceneSnapshot) -> bool:
         """Tell whether the colour pass leaves the z-buffer that the pass of surfaces would.
 
-        Drawing twice is what a depth camera costs: where both z-buffers are the same to the bit, one pass is enough.
-        They are not where several samples of a pixel are merged, where a skybox fills the background, where something
-        can be seen through, where a mirror draws the scene again, or where decoration is drawn, such as a
-        rangefinder's ray, which is no surface. A mask needs the pass of surfaces anyway, for the segments.
+        A depth camera costs a second pass. Where both passes give the same z-buffer to the bit, one is enough. They
+        differ where several samples of a pixel are merged, where a skybox fills the background, where something is
+        transparent, where a mirror draws the scene again, and where decoration is drawn, such as a rangefinder's ray,
+        which is no surface. A mask needs the pass of surfaces anyway, for the segments.
         """
         camera, scene = self._cameras[snapshot.camera], snapshot.scene
         if not self._is_plain or "depth" not in camera.picture_kinds or camera.masks or scene is None:
@@ -144,9 +147,10 @@ class Renderer:
 
         The pass has a context of its own, without multisampling and shadows: its z-buffer is exact, and it is cheap.
         """
-        # Snapshots are compared, not scenes: a scene comes back from the pool with another content.
+        # Snapshots are compared, not scenes: the pool hands a scene out again with other content.
         if self._last_pass is not None and self._last_pass[0] is snapshot:
             return self._last_pass[1]
+        # Not made before it is asked for: without depth and masks it would only hold the model's textures once more.
         if self._surface_context is None:
             self._surface_context = self._context("fastest")
             self._surface_context.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
@@ -154,7 +158,7 @@ class Renderer:
         size, viewport = self._size(snapshot)
         surfaces, flags = self._surfaces[size], snapshot.scene.flags
         special = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
-        # The scene is the snapshot's: its flags are put back for whoever draws its colours after this.
+        # The flags are put back: the colours of the same scene may be drawn after this, and the pool uses it again.
         before = flags[special].copy()
         flags[special] = 1
         try:
@@ -191,6 +195,8 @@ class Renderer:
 
     def close(self) -> None:
         """Free the contexts."""
+        # In this order. Rendering contexts delete what they hold in the GL context, which must still be there. A guard
+        # that outlived the GL context would make it current again at the next collection.
         self._free_contexts()
         if self._guard is not None:
             self._guard.remove()

@@ -19,15 +19,16 @@ from lucky_recorder.lazy import lazy
 if TYPE_CHECKING:
     import mujoco
 else:
-    # MuJoCo imports the GL platform that MUJOCO_GL names. Where that is missing the context says so, in better words.
+    # When MuJoCo is imported, it imports the GL platform that MUJOCO_GL names. Lazy, so that the context is made first:
+    # where the platform is missing, its error says what to install.
     mujoco = lazy("mujoco")
-# GLFW need not be there: only one of the backends is made of it.
+# Only one of the backends needs GLFW, and it may be missing.
 glfw, mujoco_glfw = lazy("glfw"), lazy("mujoco.glfw")
 
 LEFT, RIGHT = (255, 0, 0), (0, 255, 255)
 WIDTH, HEIGHT = 64, 48
 _TOLERANCE = 3
-# The walls glow, in colours that no light can make any brighter.
+# The walls shine by themselves at full strength, so no light changes their colours.
 _WALLS = """
 <mujoco>
   <visual><headlight active="0"/><quality shadowsize="0" offsamples="0"/><global offwidth="64" offheight="48"/></visual>

@@ -1,7 +1,7 @@
-"""What a rendering context holds of a model, so that a change of it between episodes shows.
+"""Assets: what a rendering context copies from a model, watched so that changes between episodes reach the pictures.
 
-Colours, lights, cameras and poses travel in every scene. Textures, meshes, height fields, skins, planes, the textures
-of materials and a few visual settings are copied when a context is made; they are compared at each episode's start.
+Colours, lights, cameras and poses are in every scene. Textures, meshes, height fields, skins, planes, the textures of
+materials and a few visual settings are copied when a context is made; they are compared when an episode begins.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 
-# The arrays of meshes, each with what counts their places.
+# The arrays of meshes, each with the name of the address that says where a mesh begins in it (mesh_vertadr, …).
 _MESHES = {
     "mesh_vert": "vert",
     "mesh_normal": "normal",
@@ -23,8 +23,12 @@ _MESHES = {
     "mesh_facenormal": "face",
     "mesh_facetexcoord": "face",
 }
+# What can be uploaded into a context that exists.
 _UPLOADED = ("tex_data", *_MESHES, "hfield_data")
+# A context compiles every plane from its size and material. Of other geoms both are in every scene, so of these two
+# arrays only the planes' entries are compared.
 _OF_PLANES = ("geom_size", "geom_matid")
+# What a context copies only when it is made: a change needs a new context.
 _HELD = ("mat_texid", "mat_texuniform", "mat_texrepeat", "skin_texcoord", "skin_face", "hfield_size", *_OF_PLANES)
 _VISUAL = {
     "global_": ("linewidth",),
@@ -65,7 +69,10 @@ class AssetWatch:
         self._visual = _visual(model)
 
     def change(self) -> AssetChange | None:
-        """Return what has changed since the last call, with copies of it; None if nothing has."""
+        """Return what has changed since the last call, or since this was made; None if nothing has.
+
+        It holds copies, because the worker reads them while the environment may go on changing its model.
+        """
         arrays = {n: np.array(getattr(self._model, n)) for n, old in self._arrays.items() if self._differs(n, old)}
         visual = {k: v for k, v in _visual(self._model).items() if not np.array_equal(v, self._visual[k])}
         if not arrays and not visual:
@@ -116,6 +123,7 @@ def _hit(changed: NDArray[np.intp] | None, addresses: NDArray[Any], count: int) 
     if changed is None or not count:
         return ()
     starts = np.asarray(addresses, np.int64)
+    # A mesh without texture coordinates has the address -1 among theirs, and owns none of them.
     owners = sorted((int(s), i) for i, s in enumerate(starts) if s >= 0)
     places = np.searchsorted([s for s, _ in owners], changed, side="right") - 1
     return tuple(sorted({owners[p][1] for p in np.unique(places) if p >= 0}))

@@ -1,7 +1,7 @@
-"""Bounds: the boxes by which MuJoCo tells rays from what they cannot hit, brought to a model that was changed.
+"""Bounds: the boxes around geoms by which MuJoCo skips what a ray cannot hit, computed again for a changed model.
 
-They are computed when a model is compiled. Whoever gives a geom another size or another place in its body afterwards
-leaves them behind, and rays then miss what has grown or moved.
+MuJoCo computes them when it compiles a model. If a geom is given another size or another place in its body after that,
+the old boxes stay, and rays miss what has grown or moved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def refresh(model: mujoco.MjModel) -> None:
-    """Compute the bounds of every geom and body of a model anew; of a model that was not changed, they stay.
+    """Compute the bounds of every geom and body of a model again; of a model that was not changed, they stay.
 
     Meshes keep the bounds of their vertices.
 
@@ -42,7 +42,7 @@ def _refresh_geoms(model: mujoco.MjModel) -> None:
 
 
 def _refresh_body(model: mujoco.MjModel, body: int) -> None:
-    """Compute the tree of boxes of a body's geoms anew, in the frame of its inertia.
+    """Compute the tree of boxes of a body's geoms again, in the frame of its inertia.
 
     The tree keeps its shape: which geoms share a box was decided when the model was compiled. Where they have moved
     apart, that costs time, but every box still holds what is in it.
@@ -50,7 +50,7 @@ def _refresh_body(model: mujoco.MjModel, body: int) -> None:
     first, count = int(model.body_bvhadr[body]), int(model.body_bvhnum[body])
     boxes, children = model.bvh_aabb[first : first + count], model.bvh_child[first : first + count]
     geoms = model.bvh_nodeid[first : first + count]
-    # Parents stand before their children: from behind, a node's children are always done.
+    # A parent comes before its children. From the last node to the first, children are always done first.
     for node in reversed(range(count)):
         if geoms[node] >= 0:
             boxes[node] = _box(model, body, int(geoms[node]))

@@ -1,4 +1,4 @@
-"""A recorded camera as MuJoCo's own views have it."""
+"""Cameras: a recorded camera as a view of MuJoCo's, and its focal length."""
 
 from __future__ import annotations
 

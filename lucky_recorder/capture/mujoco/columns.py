@@ -22,6 +22,7 @@ def arm_columns(simulation: Simulation, robots: Sequence[Robot]) -> list[Derived
     Raises:
         SettingsError: If a robot has no actuator, no actuated joint, or takes no command.
     """
+    # The first stands for all: robots that differ were refused when they were found.
     missing = _missing(simulation.model, robots[0])
     if missing:
         remedy = f"the robot {robots[0].name!r} has {missing}; use mode='full_scene' or mode='custom'"
@@ -55,7 +56,7 @@ def _action(simulation: Simulation, robots: Sequence[Robot]) -> DerivedColumn:
     select = [[c for a in r.actuators for c in names.commands_of(model, a)] for r in robots]
     labels = tuple(label for r in robots for a in r.actuators for label in names.command_names(model, a))
     field = Field(ACTION, "float64", (len(select[0]),), names=labels, has_stats=True)
-    # After the step: a controller inside the environment may have set the commands in it.
+    # Read after the step, because a controller inside the environment may set the commands during it.
     return DerivedColumn(field, _vector(simulation, "ctrl", "after"), np.array(select, np.intp), is_command=True)
 
 
@@ -88,5 +89,6 @@ def _value_names(
 
 
 def _vector(simulation: Simulation, name: str, phase: Phase) -> Channel:
+    # Named after the array, so that the user's own columns of the same array share the channel.
     view = getattr(simulation.data, name)
     return Channel(name, phase, view.shape, "float64", view=view)

@@ -57,6 +57,7 @@ class CommandMap:
     def to_action(self, ctrl: ArrayLike) -> Floats:
         """Map commands, shape ``(…, n)``, to the values of the ``action`` column."""
         raw = np.asarray(ctrl, np.float64)
+        # Ranges of commands that are not mapped may mean nothing; what they give is not taken.
         clamped = np.clip(raw, self.ctrl_low, self.ctrl_high)
         return np.where(self.mapped, self._between(clamped, self._ctrl, self._joint), raw)
 
@@ -70,6 +71,7 @@ class CommandMap:
         bounds = [np.asarray(bound, np.float64) for bound in (low, high)]
         if any(bound.shape != self.ctrl_low.shape for bound in bounds):
             return False
+        # Nearly equal: Gymnasium's environments give their bounds as float32.
         pairs = zip(bounds, self._ctrl, strict=True)
         return all(bool((np.isclose(bound, ctrl, rtol=1e-6) | np.isinf(bound)).all()) for bound, ctrl in pairs)
 
@@ -83,7 +85,8 @@ class CommandMap:
 
     @staticmethod
     def _between(values: Floats, source: tuple[Floats, Floats], target: tuple[Floats, Floats]) -> Floats:
-        """Map linearly from one range onto another; onto itself, exactly."""
+        """Map linearly from one range onto another; exact at both ends, and where both ranges are the same."""
+        # By the arithmetic alone, rounding would move the upper end, and values between two equal ranges.
         width = source[1] - source[0]
         share = np.divide(values - source[0], width, out=np.zeros_like(values), where=width > 0)
         moved = target[0] + share * (target[1] - target[0])

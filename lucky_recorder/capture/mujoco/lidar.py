@@ -42,7 +42,7 @@ def site_of(model: mujoco.MjModel, lidar: Lidar) -> int:
 
 
 class Caster:
-    """Casts one lidar's rays into states of a simulation.
+    """Casts one lidar's rays into states of a simulation: made in the caller's thread, used in the worker's alone.
 
     Args:
         lidar: The sensor.
@@ -55,7 +55,7 @@ class Caster:
         self._data = mujoco.MjData(model)
         self._stages = kinematics(model)
         self._site = site_of(model, lidar)
-        # The world is no sensor's body: one that is mounted on it sees the floor.
+        # Rays do not see the body that carries the sensor. The world is left in: the floor belongs to it.
         self._body = int(model.site_bodyid[self._site]) or _NO_BODY
         self._rays = lidar.directions()
         self._geoms = np.empty(len(self._rays), np.int32)
@@ -65,7 +65,7 @@ class Caster:
         """Cast every ray into a state.
 
         Args:
-            state: The full integration state, float64.
+            state: MuJoCo's full integration state, float64, shape ``(n,)``.
             noise: The scan's source of randomness.
         """
         model, data = self._model, self._data
@@ -93,15 +93,17 @@ class Caster:
             "nray": len(self._rays),
             "cutoff": self._lidar.max_range_m,
         }
+        # Newer versions of MuJoCo take one argument more. Their functions have no signature to ask, only this text.
         if "normal" in (mujoco.mj_multiRay.__doc__ or ""):
             arguments["normal"] = None
         mujoco.mj_multiRay(**arguments)
 
     def _measure(self, noise: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Add the sensor's noise and limits; what is out of range did not come back."""
+        """Return ranges and geoms with the sensor's noise and limits; out of range counts as having hit nothing."""
         lidar, ranges, geoms = self._lidar, self._distances.copy(), self._geoms.copy()
         is_hit = geoms >= 0
         if lidar.noise_m:
+            # A number for every ray, whether it hit or not: what one ray meets does not change the noise of the others.
             ranges += lidar.noise_m * noise.standard_normal(len(ranges))
         is_hit &= (ranges >= lidar.min_range_m) & (ranges <= lidar.max_range_m)
         ranges[~is_hit] = np.inf

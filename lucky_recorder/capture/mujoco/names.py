@@ -1,4 +1,4 @@
-"""What a model's things are called, and what drives what."""
+"""Names: what the parts of a model are called, where their values are, and which actuator drives which joint."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def id_of(model: mujoco.MjModel, kind: str, name: str, field: str) -> int:
     Raises:
         SettingsError: If the model has none of that name; names the nearest ones it has.
     """
+    # Real names first: a joint may really be called joint_3.
     index = int(mujoco.mj_name2id(model, _object(kind), name))
     if index < 0:
         known = all_of(model, kind)
@@ -80,6 +81,7 @@ def joint_degrees(model: mujoco.MjModel, joint: int) -> range:
 
 def actuator_count(model: mujoco.MjModel) -> int:
     """Return how many actuators there are: as many as commands, but for those that take several or none."""
+    # Before MuJoCo let an actuator take several commands, it had one for each and counted both as nu.
     return int(getattr(model, "nactuator", model.nu))
 
 
@@ -107,11 +109,13 @@ def _command_suffixes(model: mujoco.MjModel, actuator: int, count: int) -> tuple
 
 
 def _is_orientation(model: mujoco.MjModel, actuator: int) -> bool:
+    # An older MuJoCo has no such transmission; -1 stands for none.
     return int(model.actuator_trntype[actuator]) == int(getattr(mujoco.mjtTrn, "mjTRN_SO3", -1))
 
 
 def drives_joint_directly(model: mujoco.MjModel, actuator: int) -> bool:
     """Tell whether an actuator has a joint transmission."""
+    # Integers on both sides: since MuJoCo 3.12 a numpy integer is never `in` a tuple of its enum members.
     direct = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
     return int(model.actuator_trntype[actuator]) in direct
 
@@ -119,6 +123,7 @@ def drives_joint_directly(model: mujoco.MjModel, actuator: int) -> bool:
 def driven_joints(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
     """Return the joints an actuator drives: of its joint transmission, or of its fixed tendon."""
     target, reference = (int(i) for i in model.actuator_trnid[actuator])
+    # An orientation actuator turns a ball joint, or one site relative to another: then neither id is a joint's.
     turns_ball = _is_orientation(model, actuator) and reference < 0
     if turns_ball or drives_joint_directly(model, actuator):
         return (target,)

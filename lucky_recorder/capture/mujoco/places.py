@@ -1,7 +1,8 @@
 """Places in a simulation's arrays that a column of the user's own may name, such as ``sensor:NAME`` or ``qpos:JOINT``.
 
-Positions and velocities of joints are the state itself, and stand in the user's data. Sensors and the poses of bodies
-and sites follow from it, and lag it there by a physics step: they are read from the private data.
+Positions and velocities of joints are the state itself and are read from the user's data, as commands are. Sensors and
+the poses of bodies and sites are computed from the state. In the user's data they are a physics step late, so they are
+read from the private data.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def _sensor(simulation: Simulation, name: str, field: str) -> Place:
 
 def _pose(kind: str, array: str) -> Callable[[Simulation, str, str], Place]:
     def place(simulation: Simulation, name: str, field: str) -> Place:
+        # One row of an array, taken by a plain number, is a view and not a copy.
         return Place(getattr(simulation.private, array)[names.id_of(simulation.model, kind, name, field)])
 
     return place

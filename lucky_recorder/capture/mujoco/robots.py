@@ -36,6 +36,7 @@ def find_robots(model: mujoco.MjModel, roots: Sequence[str] | None) -> tuple[Rob
 
 def model_name(model: mujoco.MjModel) -> str:
     """Return the name a model gives itself, or ``robot``."""
+    # MuJoCo has no field for it: it comes first in the text of all names, before a zero byte.
     return bytes(model.names).split(b"\0", 1)[0].decode() or "robot"
 
 

@@ -1,7 +1,7 @@
 """A simulation being looked at: the user's model and data, and a private copy of the state to look through.
 
-After `mj_step`, positions of bodies, sensors and pictures lag the joint positions by a physics step. The private
-`MjData` takes the state over and computes what follows from it; the user's own data is only ever read.
+After `mj_step`, the positions of bodies, the sensors and the pictures are a physics step behind the joint positions.
+The private `MjData` copies the state and computes them again from it. The user's own data is only ever read.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Simulation:
 
     def fingerprint(self) -> bytes:
         """Return everything that decides what a camera sees, as it is now, in the user's data."""
+        # Not the commands: a policy that has looked sets them before the step, and pictures do not show them.
         what = mujoco.mjtState
         signature = int(what.mjSTATE_FULLPHYSICS) | int(what.mjSTATE_MOCAP_POS) | int(what.mjSTATE_MOCAP_QUAT)
         state = np.empty(mujoco.mj_stateSize(self.model, signature))
@@ -54,8 +55,11 @@ class Simulation:
     def sync(self, level: Sync) -> None:
         """Bring the private data to the user's present state.
 
-        Computed in the user's own data, what follows from the state would be other than the environment left it, and so
-        would be what it reads of it: the run with the recorder would not be the run without it.
+        Nothing is computed in the user's own data. The environment would read other values there than those it left,
+        and its run with the recorder would differ from its run without it.
+
+        Args:
+            level: How much is computed from the state; `Sync.NOTHING` is treated as `Sync.KINEMATICS`.
         """
         self._copy(self.model, self.data, self.private)
         if level is Sync.FORWARD:
@@ -66,8 +70,8 @@ class Simulation:
 
 
 def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], None]:
-    # All that the next step depends on, its warm start too: what is computed from it is the same to the bit as it would
-    # be in the user's own data.
+    # All that the next step depends on, also the solver's warm start: so what is computed from the copy is the same, to
+    # the bit, as if it were computed in the user's own data.
     everything = int(mujoco.mjtState.mjSTATE_INTEGRATION)
     if hasattr(mujoco, "mj_copyState"):
         copy = mujoco.mj_copyState
@@ -85,7 +89,7 @@ def kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.
     """Return the cheap stages that place everything a picture shows."""
     steps = [mujoco.mj_fwdKinematics] if hasattr(mujoco, "mj_fwdKinematics") else _single_kinematics(model)
     if (model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER)).any():
-        # Their rays are drawn as lines as long as what they read.
+        # A picture shows a rangefinder's ray as a line, as long as the sensor reads.
         steps.append(mujoco.mj_sensorPos)
     return tuple(steps)
 

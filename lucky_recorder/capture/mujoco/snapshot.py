@@ -1,4 +1,7 @@
-"""Captures: what takes the snapshots of a model's cameras and lidars, in the caller's thread; others draw and scan."""
+"""Captures: what takes the snapshots of a model's cameras and lidars, in the caller's thread.
+
+Drawing and scanning is the worker's; all it gets is a scene or a state.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,19 @@ _SPARE_GEOMS = 1000
 
 
 class ScenePool:
-    """At most `MOST_SCENES` scenes in flight. Taking one waits until the worker has given one back."""
+    """At most `MOST_SCENES` scenes in flight. Taking one waits until the worker has given one back.
+
+    Scenes are used again because making one is slow. Only the caller's thread takes them, so the counts need no lock.
+    """
 
     def __init__(self, model: mujoco.MjModel, cameras: int, timeout_s: float) -> None:
         self._model = model
         self._timeout = timeout_s
         self._free: queue.SimpleQueue[mujoco.MjvScene] = queue.SimpleQueue()
-        # One tick takes as many as there are cameras, and none comes back before it is over.
+        # One tick takes as many as there are cameras, and the worker gets none of them before the tick is complete.
         self._unmade = max(MOST_SCENES, cameras)
         things = model.ngeom + model.nsite + model.nbody + model.njnt + model.nwrap + model.nflex + model.nskin
-        # A slack tendon hangs in as many pieces as a cylinder has sides.
+        # A slack tendon is drawn in as many pieces as a cylinder has sides.
         self._geoms = things + model.vis.quality.numslices * model.ntendon + _SPARE_GEOMS
 
     def take(self) -> mujoco.MjvScene:
@@ -73,15 +79,15 @@ def capture_camera(
     aim, update = mujoco.mjv_updateCamera, mujoco.mjv_updateScene
 
     def fill(scene: mujoco.MjvScene) -> None:
-        # An infinite plane is laid out as a large one around the camera that the scene has when it is updated. A scene
-        # from the pool has that of whoever used it last, and the picture would depend on what was drawn before.
+        # MuJoCo lays out an infinite plane as a large one around the camera that the scene holds when it is updated. A
+        # scene from the pool still holds the camera of its last use: without `aim`, that would change the picture.
         aim(model, data, view, scene)
         update(model, data, option, None, view, everything, scene)
 
     def capture() -> SceneSnapshot:
         scene = pool.take()
         fill(scene)
-        # A full scene may lack some geoms, and does not say so: contacts and other decoration come as they please.
+        # A full scene may lack some geoms, and MuJoCo raises nothing. How many a state needs is not known before.
         while scene.ngeom >= scene.maxgeom:
             scene = pool.larger(scene)
             fill(scene)
@@ -91,7 +97,8 @@ def capture_camera(
 
 
 def capture_state(simulation: Simulation, index: int) -> Capture:
-    """Return the capture of a lidar: it takes the state along, to be scanned elsewhere."""
+    """Return the capture of a lidar: it copies the state, for the worker to scan."""
+    # From the user's own data: the private data may not have been brought to this state, if nothing else needs it.
     everything = int(mujoco.mjtState.mjSTATE_INTEGRATION)
     model, data = simulation.model, simulation.data
     size = int(mujoco.mj_stateSize(model, everything))

@@ -29,10 +29,12 @@ class Substeps:
         self._before = before_part
         self.is_recording = False
         self.steps = 0
+        # On the object and not on its class: other environments of the class keep their own step.
         setattr(self._env, PHYSICS_STEP, self._step)
 
     def _step(self, ctrl: Any, n_frames: int) -> None:
         env = self._env
+        # A reset may step the physics too; that is no tick.
         if not self.is_recording:
             self._whole(ctrl, n_frames)
             return
@@ -44,8 +46,10 @@ class Substeps:
         env.data.ctrl[:] = ctrl
         for part in range(self._parts):
             self._before(part)
+            # Without remainder: the rates are settled so that the parts divide the frames of a step.
             mujoco.mj_step(env.model, env.data, nstep=n_frames // self._parts)
         self.steps += 1
+        # Gymnasium's own step ends with this. Without it, forces on bodies such as cfrc_ext would not be computed.
         mujoco.mj_rnePostConstraint(env.model, env.data)
 
     def remove(self) -> None:
