@@ -84,7 +84,7 @@ class Committer:
         if self._files is None and seen.take != self._failed:
             try:
                 self._files = OpenFiles(seen.take, Tracks(self.devices, self._place_of(seen.take), seen.key))
-            except Exception as error:  # a sink of the user's own says where they are, and may raise anything
+            except BaseException as error:  # a sink of the user's own says where they are, and may raise anything
                 self.fail(seen.take, as_ours(error, f"the videos of take {seen.take} could not be begun"))
         return None if self._files is None else self._files.tracks
 

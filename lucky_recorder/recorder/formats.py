@@ -56,10 +56,8 @@ def own_sinks(settings: RecorderSettings, sinks: Iterable[Sink]) -> tuple[Sink, 
 def _sink(value: Sink, *, field: str) -> Sink:
     missing = [name for name in _OF_A_SINK if not hasattr(value, name)]
     if missing or isinstance(value, type):
-        what = (
-            "the sink itself, not its class" if isinstance(value, type) else f"an object with {', '.join(_OF_A_SINK)}"
-        )
-        raise SettingsError.of(field, value, f"give {what}; see lucky_recorder.Sink")
+        parts = ", ".join(_OF_A_SINK)
+        raise SettingsError.of(field, value, f"give the sink itself, an object with {parts}; see lucky_recorder.Sink")
     return value
 
 

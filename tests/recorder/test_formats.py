@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import evolve
 
@@ -14,7 +15,8 @@ from lucky_recorder.recorder import formats
 from lucky_recorder.session import layout
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings.recorder import RecorderSettings
-from lucky_recorder.testing import MemorySink
+from lucky_recorder.testing import CountEnv, MemorySink
+from lucky_recorder.video.decode import decode_all
 from tests.session.building import arm_schema, custom_schema
 
 CUBES = {"name": "cubes"}
@@ -54,8 +56,57 @@ def test_sinks_of_ones_own_follow_the_formats(tmp_path: Path) -> None:
 
 
 def test_what_is_written_nowhere_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"formats=\(\): name at least one of session, koyu, leave it out, or give"):
+    with pytest.raises(
+        SettingsError, match=r"formats=\(\): name at least one of session, koyu, or leave it out, or give"
+    ):
         lr.Observer(formats=())
+
+
+@pytest.mark.parametrize(
+    "sinks",
+    [3, None, [3], "x", [None], [MemorySink], [object()], {"a": 1}, ["a:B"]],
+    ids=lambda sinks: type(sinks).__name__,
+)
+@pytest.mark.parametrize(
+    "make", [lambda sinks: lr.Observer(sinks=sinks), lambda s: lr.RecordSession(CountEnv(), sinks=s)]
+)
+def test_what_is_no_sink_is_refused_by_the_constructor(make: Any, sinks: Any) -> None:
+    with pytest.raises(SettingsError, match=r"^sinks(\[0\])?=.*: give "):
+        make(sinks)
+
+
+def test_a_sink_given_twice_is_refused(tmp_path: Path) -> None:
+    own = MemorySink(tmp_path)
+    with pytest.raises(SettingsError, match="stands twice"):
+        lr.Observer(sinks=[own, MemorySink(tmp_path), own])
+
+
+def test_sinks_may_come_from_a_generator(tmp_path: Path) -> None:
+    own = MemorySink(tmp_path)
+    env = lr.RecordSession(CountEnv(2), mode="custom", gym_columns=True, formats=(), sinks=(one for one in [own]))
+    for seed in (0, 1):
+        env.reset(seed=seed)
+        for _ in range(2):
+            env.step(np.zeros(1))
+    env.close()
+    assert [record.data_ticks for record in own.records] == [2, 2]
+
+
+def test_a_sink_in_memory_serves_one_session_after_another(tmp_path: Path) -> None:
+    own = MemorySink(tmp_path)
+    camera = {"name": "seen", "source": "render", "width": 64, "height": 48}
+    for length in (3, 2):
+        with lr.RecordSession(
+            CountEnv(length, render_mode="rgb_array"), mode="custom", gym_columns=True, cameras=[camera],
+            formats=(), sinks=[own],
+        ) as env:  # fmt: skip
+            env.reset(seed=0)
+            assert not own.is_closed
+            for _ in range(length):
+                env.step(np.zeros(1))
+        assert own.is_closed
+    videos = [record.videos["observation.images.seen"].file for record in own.records]
+    assert [(len(decode_all(v.path)), v.frames) for v in videos] == [(3, 3), (2, 2)]
 
 
 def test_a_sink_that_is_not_ready_closes_all_that_were_made(tmp_path: Path) -> None:

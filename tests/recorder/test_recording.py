@@ -18,6 +18,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.capture.draw.renderer import Renderer
+from lucky_recorder.recorder.take import Take
 from lucky_recorder.recorder.worker import Worker
 from lucky_recorder.session import rows
 from lucky_recorder.session.sink import SessionSink
@@ -47,7 +48,7 @@ def break_encoder(
     def broken(encoder: VideoEncoder, *args: Any, **named: Any) -> Any:
         if (
             "images.wall" in str(encoder.path)
-            and f"attempt-{attempt:06d}" in encoder.path.name
+            and f"take-{attempt:06d}" in encoder.path.name
             and encoder.frames == frame
         ):
             act()
@@ -423,6 +424,101 @@ def test_an_interrupt_while_an_end_is_handed_over_loses_no_episode(
     episodes = [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)]
     assert episodes == [(3, True)] + [(3, True)] * goes_on
     assert not list(env.session_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])
+def test_ticks_after_an_interrupted_end_are_the_next_episode(
+    bare: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch, wall: Any, is_queued: bool
+) -> None:
+    observer, advance = bare(cameras=[wall])
+    observer.start_recording()
+    advance(3)
+    interrupt_once(monkeypatch, 1, is_queued)
+    with pytest.raises(KeyboardInterrupt):
+        observer.end_current_episode(success=True)
+    assert observer.state.value == "BetweenEpisodes"
+    advance(4)
+    observer.end_current_episode(success=False)
+    advance(2)
+    observer.stop_recording()
+    episodes = read_back(observer.session_path)
+    assert [(e.meta["length"], e.meta["success"], len(e.frames["wall"])) for e in episodes] == [
+        (3, True, 3),
+        (4, False, 4),
+        (2, False, 2),
+    ]
+
+
+def test_an_interrupt_between_a_step_and_its_row_ends_the_episode(
+    record: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Going on would leave a row out without a word."""
+    env = record(CountEnv(None))
+    env.reset()
+    env.step(np.zeros(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(Take, "settle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            env.step(np.zeros(1))
+    env.step(np.zeros(1))
+    env.close()
+    assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0]]
+
+
+def interrupted(*args: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("verb", ["stream_path", "prepare", "commit"])
+def test_a_sink_of_ones_own_that_raises_fails_its_take_and_ends_the_session(
+    tmp_path: Path, seen: Any, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    class Breaks(MemorySink):
+        def stream_path(self, key: str, take: int, suffix: str) -> Path:
+            self.maybe(verb == "stream_path" and take == 1)
+            return super().stream_path(key, take, suffix)
+
+        def prepare(self, record: Any) -> Any:
+            self.maybe(verb == "prepare" and record.take == 1)
+            return Late(super().prepare(record), lambda: self.maybe(verb == "commit" and record.take == 1))
+
+        def maybe(self, fails: bool) -> None:
+            if fails:
+                raise SystemExit("boom")
+
+    sink = Breaks(tmp_path)
+    env = lr.RecordSession(
+        CountEnv(20, render_mode="rgb_array"), mode="custom", gym_columns=True, cameras=[seen],
+        formats=(), sinks=[sink], worker_timeout_s=20,
+    )  # fmt: skip
+
+    def go_on() -> None:
+        for seed in range(50):
+            env.reset(seed=seed)
+            for _ in range(20):
+                env.step(np.zeros(1))
+
+    with pytest.raises(lr.StreamError, match="boom"):
+        go_on()
+    assert not env.is_recording
+    whole = [r for r in sink.records if r.outcome.success]
+    assert [(r.take, r.data_ticks, r.videos["observation.images.seen"].file.frames) for r in whole] == [(0, 20, 20)]
+    assert all(r.take == 1 and not r.videos for r in sink.records if not r.outcome.success)
+    env.close()
+
+
+class Late:
+    """What a sink has prepared, and something that happens first when it is committed."""
+
+    def __init__(self, prepared: Any, first: Callable[[], None]) -> None:
+        self.prepared, self.first = prepared, first
+
+    def commit(self) -> None:
+        self.first()
+        self.prepared.commit()
+
+    def discard(self) -> None:
+        self.prepared.discard()
 
 
 @pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])

@@ -6,12 +6,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import Autoreset, TimeLimit
 
 import lucky_recorder as lr
-from lucky_recorder.testing import CountEnv, check_session
+from lucky_recorder.testing import CountEnv, MemorySink, check_session
 
 
 def steps(env: Any, count: int, action: float = 0.0) -> None:
@@ -662,6 +663,118 @@ def test_a_first_step_that_takes_no_time_needs_a_rate(record: Any) -> None:
         recorded.step(np.zeros(1, np.float32))
     recorded.step(np.zeros(1, np.float32))
     recorded.close()
+
+
+class Refuses(MemorySink):
+    """A sink that says no as soon as it is told what rows are."""
+
+    def __init__(self, root: Path, error: Exception) -> None:
+        super().__init__(root)
+        self.error = error
+
+    def open(self, schema: Any, tasks: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("states_rate", [False, True])
+@pytest.mark.parametrize("error", [lr.SettingsError("not these"), lr.StreamError("no disk"), ValueError("odd")])
+def test_a_sink_that_refuses_leaves_no_session(
+    record: Any, tmp_path: Path, states_rate: bool, error: Exception
+) -> None:
+    env = CountEnv(4, mujoco=True) if states_rate else without_a_rate()
+    recorded = record(env, mode="robot_arm", koyu={"name": "cubes"}, sinks=[Refuses(tmp_path / "own", error)])
+
+    def begin() -> None:
+        recorded.reset(seed=0)
+        steps(recorded, 1)
+
+    for _ in range(2):
+        with pytest.raises(type(error), match=str(error)):
+            begin()
+        assert (recorded.is_recording, recorded.session_path) == (False, None)
+        assert not (tmp_path / "DataSessions").exists()
+    recorded.close()
+
+
+def test_a_dataset_that_refuses_after_the_first_step_leaves_no_session(record: Any, tmp_path: Path) -> None:
+    first = record(CountEnv(2, mujoco=True), mode="robot_arm", koyu={"name": "cubes"}, formats=["koyu"], data_hz=25)
+    first.reset(seed=0)
+    steps(first, 2)
+    first.close()
+    env = record(without_a_rate(), mode="robot_arm", koyu={"name": "cubes"})
+    env.reset(seed=0)
+    with pytest.raises(lr.SettingsError, match="fps"):
+        steps(env, 1)
+    assert not (tmp_path / "DataSessions").exists()
+
+
+def test_a_first_step_that_goes_wrong_teaches_no_rate(record: Any, read_back: Any) -> None:
+    class Breaks(CountEnv):
+        def step(self, action: Any) -> Any:
+            if self.episode == 0:
+                self.data.qvel[0] = np.nan
+                mujoco.mj_step(self.model, self.data)
+            return super().step(action)
+
+    inner = Breaks(3, mujoco=True)
+    inner.metadata = {"render_modes": []}
+    del inner.dt
+    env = record(inner, mode="robot_arm")
+    env.reset(seed=0)
+    with pytest.raises(lr.CaptureError, match="unstable"):
+        steps(env, 1)
+    env.reset(seed=1)
+    steps(env, 3)
+    env.close()
+    (episode,) = read_back(env.session_path)
+    assert episode.rows["timestamp"].tolist() == [0, 0.02, 0.04]
+
+
+# An episode that ends while the environment steps.
+
+
+@pytest.mark.parametrize(
+    ("verb", "lengths"),
+    [
+        (lambda env: env.end_episode(success=True), [2, 3]),
+        (lambda env: env.observer.end_current_episode(True), [2, 3]),
+        (lambda env: env.observer.end_current_episode_begin_next(True), [2, 2, 3]),
+    ],
+    ids=["end_episode", "end_current_episode", "begin_next"],
+)
+def test_an_episode_that_ends_inside_a_step_has_no_row_of_it(
+    record: Any, read_back: Any, counts: Any, seen: Any, verb: Any, lengths: list[int]
+) -> None:
+    class Asks(CountEnv):
+        def step(self, action: Any) -> Any:
+            if self.count == 2:
+                verb(env)
+            return super().step(action)
+
+    env = record(Asks([5, 3], render_mode="rgb_array"), cameras=[seen])
+    for length in (5, 3):
+        env.reset(seed=length)
+        steps(env, length)
+    env.close()
+    episodes = read_back(env.session_path)
+    assert [len(e.rows["obs"]) for e in episodes] == lengths
+    assert [counts(e)["seen"] for e in episodes] == [counts(e)["rows"] for e in episodes]
+    assert counts(episodes[0])["rows"] == [0, 1]
+    assert counts(episodes[-1])["rows"] == [100, 101, 102]
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, Autoreset], ids=["plain", "autoreset"])
+def test_steps_after_done_are_no_rows_whoever_begins_an_episode(record: Any, read_back: Any, wrap: Any) -> None:
+    env = record(wrap(CountEnv(3)))
+    env.reset(seed=0)
+    steps(env, 3)
+    env.observer.end_current_episode_begin_next(True)
+    steps(env, 1)
+    if wrap is not Autoreset:
+        env.reset(seed=1)
+    steps(env, 3)
+    env.close()
+    assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0, 1, 2], [100, 101, 102]]
 
 
 # Discard and retry.
