@@ -10,7 +10,7 @@ from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
-    from lucky_recorder.capture.mujoco.command import commands_to_ctrl
+    from lucky_recorder.capture.commands import commands_to_ctrl
     from lucky_recorder.episode.record import EpisodeRecord
     from lucky_recorder.episode.sink import Prepared, Sink
     from lucky_recorder.errors import (
@@ -62,7 +62,7 @@ _HOMES = {
     "StreamError": "errors",
     "VideoError": "errors",
     "WorkerStalledError": "errors",
-    "commands_to_ctrl": "capture.mujoco.command",
+    "commands_to_ctrl": "capture.commands",
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
 }

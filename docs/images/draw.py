@@ -18,7 +18,7 @@ with tempfile.TemporaryDirectory() as folder:
     with lr.RecordSession(gym.make("LuckyRecorder/PickCube-v0"), output_dir=folder, cameras=cameras) as env:
         collect(env, env.unwrapped.expert(), episodes=1)
     episode = lr.Session(env.session_path).episode(0)
-    ticks = np.linspace(0, episode.ticks - 1, SHOWN).astype(int)
+    ticks = np.linspace(0, episode.data_ticks - 1, SHOWN).astype(int)
     rows = []
     for name in CAMERAS:
         with episode.frames(name) as frames:

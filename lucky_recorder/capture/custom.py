@@ -84,7 +84,7 @@ def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: simulat
     """Make a column that copies a part of the simulation's arrays."""
     if simulation is None:
         raise SettingsError.of(_place(column), column.source, "there is no MuJoCo model here to take it from")
-    view, select = place = simulator.place_of(simulation, kind, name, _place(column))
+    view, select = place = simulator.find_quantity(simulation, kind, name, _place(column))
     field = _field(column)
     _check_fits(column, field, place.shape)
     # Commands are read after the step, because a controller inside the environment may set them during it.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucky_recorder.capture.binding import Binding, bind
+from lucky_recorder.capture.attached import Attached, attach
 from lucky_recorder.capture.channels import Channel, DerivedColumn
 from lucky_recorder.capture.door import renderer as drawing
 from lucky_recorder.capture.door import simulator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Source:
     """One simulation being recorded.
 
-    What follows from its model and data is a `Binding`, which is replaced as a whole where an environment makes them
+    What follows from its model and data is an `Attached`, replaced as a whole where an environment makes them
     anew. The methods are many, since each is one thing that a recording asks of a simulation; they hold no state.
 
     Attributes:
@@ -60,40 +60,40 @@ class Source:
         self._env = env
         self._render = render
         # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
-        binding = bind(settings, simulation, env, render)
-        self.schema = self._schema_of(binding)
-        self._take(binding)
+        attached = attach(settings, simulation, env, render)
+        self.schema = self._schema_of(attached)
+        self._look_through(attached)
         cameras, quality = settings.recorded_cameras, settings.render_quality
         # Only built here. The worker opens it: an OpenGL context is current in one thread at a time.
         self.renderer = drawing.Renderer(cameras, quality) if self.needs_gl else None
 
-    def _schema_of(self, binding: Binding) -> Schema:
-        settings, simulation = self.settings, binding.simulation
+    def _schema_of(self, attached: Attached) -> Schema:
+        settings, simulation = self.settings, attached.simulation
         mode = MODES[settings.mode]
         return Schema(
             entity_column=mode.entity_column,
             entity_label=mode.label,
-            robots=tuple(r.name for r in binding.robots),
+            robots=tuple(r.name for r in attached.robots),
             hz=self.clocks.data,
-            columns=tuple(c.field for c in binding.columns),
+            columns=tuple(c.field for c in attached.columns),
             streams=streams_of(settings, self.clocks, simulation.model if simulation else None),
             scans=scans_of(settings, self.clocks),
             has_rows=settings.record_data,
         )
 
-    def _take(self, binding: Binding) -> None:
-        """Look through a binding from here on."""
-        self._binding = binding
-        self._schedule = schedule(self.settings, self.clocks, binding.captures)
-        if binding.simulation is not None:
-            self.moment.model, self.moment.data = binding.simulation.model, binding.simulation.private
+    def _look_through(self, attached: Attached) -> None:
+        """Look at another model and data from here on."""
+        self._attached = attached
+        self._schedule = schedule(self.settings, self.clocks, attached.captures)
+        if attached.simulation is not None:
+            self.moment.model, self.moment.data = attached.simulation.model, attached.simulation.private
 
     # What is looked at.
 
     @property
     def robots(self) -> tuple[Robot, ...]:
         """Whose rows there are."""
-        return self._binding.robots
+        return self._attached.robots
 
     @property
     def entity_ids(self) -> tuple[int, ...]:
@@ -103,23 +103,23 @@ class Source:
     @property
     def columns(self) -> tuple[DerivedColumn, ...]:
         """The columns, each with the channel it derives from."""
-        return self._binding.columns
+        return self._attached.columns
 
     @property
     def channels(self) -> tuple[Channel, ...]:
         """The channels, each once."""
-        return self._binding.channels
+        return self._attached.channels
 
     @property
     def time(self) -> Any:
         """An object whose ``time`` is the simulation's own; None without MuJoCo."""
-        simulation = self._binding.simulation
+        simulation = self._attached.simulation
         return simulation.data if simulation else None
 
     @property
     def instabilities(self) -> NDArray[np.int32] | None:
         """How often MuJoCo has found a bad state and reset itself, always up to date; None where it never does."""
-        simulation = self._binding.simulation
+        simulation = self._attached.simulation
         return simulation.instabilities if simulation else None
 
     # Looking. A lane asks for these functions once and calls them at every tick: a property costs as much as a copy.
@@ -127,12 +127,12 @@ class Source:
     @property
     def sync_level(self) -> Sync:
         """How much must follow from a state before it is looked at."""
-        return self._binding.level
+        return self._attached.level
 
     @property
     def sync(self) -> Callable[[], None] | None:
         """The function that brings the private data to the present state; None if nothing looks through it."""
-        simulation, level = self._binding.simulation, self._binding.level
+        simulation, level = self._attached.simulation, self._attached.level
         if simulation is None or level is Sync.NOTHING:
             return None
         return lambda: simulation.sync(level)
@@ -145,13 +145,13 @@ class Source:
     @property
     def fingerprint(self) -> Callable[[], bytes] | None:
         """The function that tells one state of the simulation from another; None without MuJoCo."""
-        simulation = self._binding.simulation
+        simulation = self._attached.simulation
         return simulation.fingerprint if simulation else None
 
     def refresh(self) -> None:
         """Bring the private data to the present state, with everything that follows from it."""
-        if self._binding.simulation is not None:
-            self._binding.simulation.sync(Sync.FORWARD)
+        if self._attached.simulation is not None:
+            self._attached.simulation.sync(Sync.FORWARD)
 
     def present(self) -> dict[str, NDArray[Any]]:
         """Return the columns that are known before a policy acts, as a row of the present state would have them.
@@ -173,14 +173,14 @@ class Source:
 
     def commands(self) -> simulator.CommandMap | None:
         """Return the mapping of the commands, with the ranges of this moment."""
-        simulation = self._binding.simulation
+        simulation = self._attached.simulation
         if simulation is None or not any(c.is_command for c in self.columns):
             return None
         return simulator.CommandMap.of_all(simulation.model)
 
     def casters(self) -> list[simulator.Caster]:
         """Return what scans for each lidar, on a private copy of the model as it is now."""
-        simulation = self._binding.simulation
+        simulation = self._attached.simulation
         assert simulation is not None
         # The worker reads this copy, while the environment may go on changing its own model.
         model = copy.copy(simulation.model)
@@ -189,12 +189,12 @@ class Source:
 
     def model_copy(self) -> mujoco.MjModel | None:
         """Return a private copy of the model for the renderer, or None if nothing is drawn."""
-        simulation = self._binding.simulation
+        simulation = self._attached.simulation
         return copy.copy(simulation.model) if simulation and self.needs_gl else None
 
     def asset_change(self) -> simulator.AssetChange | None:
         """Return what a rendering context must be told of the model since it was last asked."""
-        assets = self._binding.assets
+        assets = self._attached.assets
         return assets.change() if assets else None
 
     # What may change while a recording goes on.
@@ -207,18 +207,18 @@ class Source:
         Raises:
             SettingsError: If the new model gives other columns: a session's rows all have one layout.
         """
-        bound = self._binding.simulation
+        bound = self._attached.simulation
         if bound is None or (bound.model is model and bound.data is data):
             return False
-        binding = bind(self.settings, simulator.Simulation(model, data), self._env, self._render)
-        if self._schema_of(binding) != self.schema:
+        attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
+        if self._schema_of(attached) != self.schema:
             raise SettingsError(
                 "the environment changed its model: its columns, robots or cameras are others than before"
             )
         is_other = bound.model is not model
         # Where only the data are new, the worker keeps its rendering context. The record of what that context was told
         # is kept too: a fresh one would miss what has changed since.
-        self._take(binding if is_other else replace(binding, assets=self._binding.assets))
+        self._look_through(attached if is_other else replace(attached, assets=self._attached.assets))
         return is_other
 
     @property
@@ -246,7 +246,7 @@ class Source:
         scans = scans_of(self.settings, settled)
         self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
         self.clocks = settled
-        self._schedule = schedule(self.settings, settled, self._binding.captures)
+        self._schedule = schedule(self.settings, settled, self._attached.captures)
 
 
 def _reading(channel: Channel, moment: Moment) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.schedule import Clocks
 from lucky_recorder.episode import clock
+from lucky_recorder.episode.keys import DEPTH_CODEC
 from lucky_recorder.episode.schema import ScanStream, Stream, StreamKind
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
@@ -83,7 +84,7 @@ def _codec(settings: RecorderSettings, camera: Camera, kind: StreamKind) -> Code
         return available.resolve(
             settings.video_format, settings.hardware_encoder, width=camera.width, height=camera.height
         )
-    return known("ffv1" if kind == "depth" else "mask")
+    return known(DEPTH_CODEC if kind == "depth" else "mask")
 
 
 def _labels_info(camera: Camera) -> dict[str, Any]:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lucky_recorder.cli.console import Table, show, table
 from lucky_recorder.cli.lines import say
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.lazy import lazy
 from lucky_recorder.session.reader import Session
-from lucky_recorder.video.still import write_png
 from lucky_recorder.viewer.sheet import panels, sheet
+
+if TYPE_CHECKING:
+    from lucky_recorder.video import still
+else:
+    # Only `--frame` draws, and av is slow to import.
+    still = lazy("lucky_recorder.video.still")
 
 
 def info(path: Path) -> None:
@@ -48,7 +54,7 @@ def draw_frame(path: Path, frame: str, output: Path) -> None:
     drawn = panels(session, episode, frame_index)
     if not drawn:
         raise SettingsError.of("--frame", frame, "the session has no stream of pictures")
-    write_png(output, sheet(drawn))
+    still.write_png(output, sheet(drawn))
     say(f"{output}: {', '.join(panel.stream for panel in drawn)}")
 
 
@@ -68,7 +74,7 @@ def _totals(session: Session) -> dict[str, object]:
     episodes = list(session)
     succeeded = sum(e.success for e in episodes)
     share = f" ({succeeded / len(episodes):.0%})" if episodes else ""
-    seconds = float(sum(e.ticks for e in episodes) / session.hz)
+    seconds = float(sum(e.data_ticks for e in episodes) / session.hz)
     return {
         "format": f"{session.info['codebase_version']}, recorder {session.info.get('recorder_version', 'unknown')}",
         "rate": f"{session.hz} Hz",

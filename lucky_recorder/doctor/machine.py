@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lucky_recorder.doctor import disk
-from lucky_recorder.episode.keys import GL_PACKAGES
+from lucky_recorder.episode.keys import GL_PACKAGES, H264
 from lucky_recorder.errors import StorageError
 
 Status = Literal["ok", "warning", "missing"]
@@ -215,7 +215,7 @@ def _codecs(answer: _Answer) -> Iterator[Finding]:
         yield Finding("codec h264", "missing", answer.failure, mend)
         return
     for key, (encoder, works) in answer.value.items():
-        needed = key == "h264"
+        needed = key == H264
         if works:
             yield Finding(f"codec {key}", "ok", f"{encoder} encodes", needed=needed)
         elif "nvenc" in encoder:

@@ -39,6 +39,9 @@ from lucky_recorder.video.probe import VideoInfo, probe
 _FILES_PER_CHUNK = 40
 _JUDGED_GOOD = 0.5
 
+# A bundle says nothing of recorder modes: its columns are like any others.
+_CUSTOM = keys.MODES["custom"]
+
 
 class Converted(NamedTuple):
     """What a conversion has made.
@@ -112,7 +115,7 @@ def _schema_of(session: Session) -> Schema:
     if not len(session):
         raise FormatError(f"{session.path}: has no episode to convert")
     rows = next(iter(session)).rows()
-    entity = next((n for n in keys.ENTITY_COLUMNS if n in rows.column_names), "entity_id")
+    entity = next((n for n in keys.ENTITY_COLUMNS if n in rows.column_names), _CUSTOM.entity_column)
     bare = Schema(entity, keys.MODES["custom"].label, session.robots, session.hz, (), _streams_of(session))
     leading = {f.name for f in bare.leading}
     columns = tuple(
@@ -146,7 +149,7 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
     for stream in schema.streams:
         if not episode.has_video(stream.key):
             return None
-        videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.ticks)
+        videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.data_ticks)
     table = episode.rows()
     place = f"{session.path}: episode {episode.index}"
     columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
@@ -157,7 +160,7 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
     return EpisodeRecord(
         take=episode.index,
-        data_ticks=episode.ticks,
+        data_ticks=episode.data_ticks,
         rows=episode.length,
         columns=columns,
         outcome=Outcome(episode.success),
@@ -203,7 +206,7 @@ def _written_ns(session: Session, episode: Episode) -> int:
     path = episode.data_path()
     with storage_errors(path):
         written = path.stat().st_mtime_ns
-    return max(0, written - clock.tick_ns(episode.ticks, session.hz))
+    return max(0, written - clock.tick_ns(episode.data_ticks, session.hz))
 
 
 # A dataset's bundles as a session.
@@ -251,7 +254,7 @@ def _session_schema(dataset: Dataset, sidecars: list[dict[str, Any]]) -> Schema:
         camera = validators.output_name(key.removeprefix(keys.IMAGES), field="camera")
         streams.append(Stream(key, camera, "color", width, height, hz))
     robot = robots.pop() if len(robots) == 1 else "robot"
-    return Schema("entity_id", "custom", (robot,), hz, columns, tuple(streams))
+    return Schema(*_CUSTOM, (robot,), hz, columns, tuple(streams))
 
 
 def _rate_of(dataset: Dataset) -> Fraction:

@@ -29,7 +29,8 @@ LIDAR_PREFIX = "lidar-"
 VIDEOS, DATA = "videos/", "data/"
 
 # How colour can be asked to be encoded, and how depth always is, in the words of ``video.codec``.
-VIDEO_FORMATS, DEPTH_CODEC = ("h264", "hevc", "av1"), "ffv1"
+H264, DEPTH_CODEC = "h264", "ffv1"
+VIDEO_FORMATS = (H264, "hevc", "av1")
 
 # The key in a data file's footer under which it carries its episodes' rows of meta/episodes.
 FOOTER = b"lucky_recorder.episodes"
@@ -51,6 +52,10 @@ def mask_key(camera: str) -> str:
 def lidar_key(name: str) -> str:
     """Return what a lidar's files are called by, before their number."""
     return LIDAR_PREFIX + name
+
+
+# Where a row of meta/episodes itself stands.
+META_CHUNK, META_FILE = "meta/episodes/chunk_index", "meta/episodes/file_index"
 
 
 def video_column(key: str, part: str) -> str:

@@ -75,8 +75,8 @@ class Stream:
     width: int
     height: int
     rate: Fraction
-    encoder: str = "h264"
-    codec: str = "h264"
+    encoder: str = keys.H264
+    codec: str = keys.H264
     pix_fmt: str = "yuv420p"
     suffix: str = ".mp4"
     info: dict[str, Any] = field(default_factory=dict, hash=False)

@@ -99,7 +99,7 @@ class Bundles:
         """Decode frames of an episode by index, each uint8, shape ``(height, width, 3)``; errors as for `frames`."""
         relative = self._video(entry, feature)
         try:
-            reader = self.videos.take(self.folder.path / relative, lambda: self.folder.file(relative))
+            reader = self.videos.borrow(self.folder.path / relative, lambda: self.folder.file(relative))
             _check_video(reader, entry, feature)
             return self.videos.read(reader, frames)
         except VideoError as error:

@@ -15,7 +15,6 @@ from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.video import codecs
 
 OTHER_ACTION = "action.actuators"
-_ENCODER = "h264"
 _GOP = "g"
 
 
@@ -123,7 +122,7 @@ def _refuse_dtype(field: Field) -> None:
 
 def _refuse_stream(stream: Stream, schema: Schema) -> None:
     place = f"camera {stream.camera!r}: "
-    if stream.encoder != _ENCODER:
+    if stream.encoder != keys.H264:
         remedy = "set video_format='h264' and hardware_encoder=False, or leave koyu out"
         raise SettingsError(f"{place}encoded as {stream.encoder}: a koyu bundle's videos are libx264's; {remedy}")
     if stream.rate != schema.hz:
@@ -136,7 +135,7 @@ def _refuse_stream(stream: Stream, schema: Schema) -> None:
 
 def encoding_of(preset: str) -> dict[str, Any]:
     """Return the sidecar's ``encoding``: how the videos were made (spec: Encoding)."""
-    codec = codecs.known(_ENCODER)
+    codec = codecs.known(keys.H264)
     return {
         "codec": codec.name,
         "encoder": codec.encoder,

@@ -58,7 +58,7 @@ class VideoPool:
         self.give_back(reader)
         return [decoded[k] for k in frames]
 
-    def take(self, path: Path, check: Callable[[], object]) -> FrameReader:
+    def borrow(self, path: Path, check: Callable[[], object]) -> FrameReader:
         """Take a reader that no other thread uses.
 
         Args:

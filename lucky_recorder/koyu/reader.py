@@ -220,7 +220,7 @@ class Dataset:
     def _value(self, key: str, columns: Rows, length: int, step: int) -> NDArray[Any]:
         if key == keys.ACTION and self._horizon is not None:
             return columns[key][np.minimum(np.arange(step, step + self._horizon), length - 1)]
-        if key.startswith("observation.") and self._history is not None:
+        if key.startswith(keys.OBSERVATION) and self._history is not None:
             return columns[key][self._past(step)]
         # The columns are the cache's, shared with other rows. Above, indexing with a list has copied already.
         value: NDArray[Any] = columns[key][step].copy()

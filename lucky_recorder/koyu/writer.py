@@ -54,7 +54,7 @@ class DatasetWriter:
             with storage_errors(self.workshop):
                 self.workshop.mkdir()
             self._lock = Lock(self.workshop)
-            self._lock.attempt()
+            self._lock.try_once()
 
     def has(self, capture_id: str) -> bool:
         """Tell whether there is a bundle of that id."""

@@ -32,7 +32,7 @@ _VERSION = re.compile(r"v?(\d+)(\.\d+)*((a|b|rc|\.post|\.dev)\d+)*")
 # Repeated on purpose: this is what LeRobot asks for, whatever our writer does.
 _PICTURE_NAMES = ["height", "width", "channels"]
 _NUMBERED = re.compile(r"/chunk-(\d+)/file-(\d+)\.parquet")
-_PLACES = ("data/chunk_index", "data/file_index", "meta/episodes/chunk_index", "meta/episodes/file_index")
+_PLACES = ("data/chunk_index", "data/file_index", keys.META_CHUNK, keys.META_FILE)
 _FILTER = "open it with episodes=[...] that leaves these episodes out"
 _COPY = "in a copy of the folder"
 
@@ -121,11 +121,11 @@ def _lost_frames(session: ProbedSession) -> Iterator[tuple[str, str]]:
     """Look up a frame for every row, as LeRobot does, which rounds all times to float32."""
     looked = {(one.episode.number, one.stream.key): one for one in session.videos if one.header}
     for file, episodes, table in session.evidence.tables():
-        if "timestamp" not in table.column_names or table.schema.field("timestamp").type != pa.float64():
+        if keys.TIMESTAMP not in table.column_names or table.schema.field(keys.TIMESTAMP).type != pa.float64():
             continue
         for episode in episodes:
             first = episode.first - episodes[0].first
-            times = table["timestamp"][first : first + episode.length].to_numpy().astype(np.float32)
+            times = table[keys.TIMESTAMP][first : first + episode.length].to_numpy().astype(np.float32)
             yield from _off_time(file, episode, times, session)
             for stream in session.streams:
                 one = looked.get((episode.number, stream.key))
@@ -279,7 +279,7 @@ def check_task_table(session: ProbedSession) -> Iterator[Broken]:
     tasks = session.evidence.tasks
     known = set(range(tasks.num_rows)) if tasks is not None else set()
     for file, _, table in session.evidence.tables() if tasks is not None else ():
-        used = set(table["task_index"].to_pylist()) if "task_index" in table.column_names else set()
+        used = set(table[keys.TASK_INDEX].to_pylist()) if keys.TASK_INDEX in table.column_names else set()
         if unknown := sorted(used - known, key=str):
             yield Broken(8, file, f"task_index {unknown[0]} has no description", "add it to tasks.parquet")
 

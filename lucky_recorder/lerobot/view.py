@@ -240,7 +240,7 @@ def _write_meta(plan: _Plan, rows: list[dict[str, Any]]) -> None:
         for stream in plan.streams:
             moved = _video_place(plan, episode, number, stream)
             row |= {keys.video_column(stream.key, part): value for part, value in moved._asdict().items()}
-        row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
+        row |= {keys.META_CHUNK: 0, keys.META_FILE: 0}
     schema = session.episodes.schema
     fields = [f for f in schema if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
     table = pa.Table.from_pylist(rows, schema=pa.schema(fields))

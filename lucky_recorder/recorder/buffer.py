@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import clock
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import Event
 from lucky_recorder.episode.schema import Schema
 
@@ -101,10 +101,10 @@ class EpisodeBuffer:
         tick = np.repeat(np.arange(data_ticks, dtype=np.int64), robots)
         values: dict[str, NDArray[Any]] = {
             schema.entity_column: np.tile(np.asarray(entities, np.int64), data_ticks),
-            "timestamp": np.repeat(clock.ticks_s(data_ticks, schema.hz), robots),
-            "frame_index": tick,
-            "task_index": self._task_of_ticks()[tick],
-            "frame_flags": self._flags_of_rows(robots),
+            keys.TIMESTAMP: np.repeat(clock.ticks_s(data_ticks, schema.hz), robots),
+            keys.FRAME_INDEX: tick,
+            keys.TASK_INDEX: self._task_of_ticks()[tick],
+            keys.FRAME_FLAGS: self._flags_of_rows(robots),
         }
         missing: dict[str, NDArray[np.bool_]] = {}
         for column in columns:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.capture.source import Source
+from lucky_recorder.episode.keys import TASK_INDEX
 from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
 from lucky_recorder.episode.sink import Prepared, Sink
 from lucky_recorder.errors import LuckyRecorderError, StreamError
@@ -190,7 +191,7 @@ class Committer:
             columns=finished.columns,
             missing=finished.missing,
             outcome=outcome,
-            tasks=tuple(sorted({int(t) for t in finished.columns["task_index"]})),
+            tasks=tuple(sorted({int(t) for t in finished.columns[TASK_INDEX]})),
             videos=videos,
             scans=scans,
             reproducible=self._is_seeded and self.devices.draw_the_same_again(),

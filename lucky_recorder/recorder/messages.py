@@ -1,6 +1,6 @@
 """What passes between the caller's thread and the worker's: the queue's messages one way, counts and an error back.
 
-A message is never changed once it is queued. Of what it holds, the caller keeps nothing that it still writes to.
+Once a message is queued the caller lets go of it, and of all that it holds: from then on it is the worker's alone.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     encoder, remux = lazy("lucky_recorder.video.encoder"), lazy("lucky_recorder.video.remux")
 
-Place = Callable[[str, str], Path]
+PathOf = Callable[[str, str], Path]
 
 
 class Track:
@@ -89,7 +89,7 @@ class Tracks:
         error: What failed first, or None.
     """
 
-    def __init__(self, devices: Devices, place: Place, episode_key: str) -> None:
+    def __init__(self, devices: Devices, place: PathOf, episode_key: str) -> None:
         self.error: StreamError | None = None
         self._devices = devices
         self._key = episode_key
@@ -112,33 +112,33 @@ class Tracks:
                 # Whatever happens: the simulation waits for its scenes to come back.
                 snapshot.release()
 
-    def _film(self, picture: SceneSnapshot) -> None:
-        for track in self._tracks[picture.camera]:
+    def _film(self, snapshot: SceneSnapshot) -> None:
+        for track in self._tracks[snapshot.camera]:
             if track.error is None:
                 try:
-                    track.write(*self._draw(track, picture))
+                    track.write(*self._draw(track, snapshot))
                 except Exception as error:  # whatever a driver or a codec raises fails the stream, not the thread
                     self._fail(track, track.stream.key, error)
 
-    def _draw(self, track: Track, picture: SceneSnapshot) -> tuple[Any, bool]:
+    def _draw(self, track: Track, snapshot: SceneSnapshot) -> tuple[Any, bool]:
         """Return the pixels of one of a camera's streams, and whether the bottom row is first."""
         renderer = self._devices.renderer
         if renderer is None:
             # Then there are only pictures that the environment has drawn itself.
-            assert picture.pixels is not None
-            return picture.pixels, False
+            assert snapshot.pixels is not None
+            return snapshot.pixels, False
         if track.stream.kind == "color":
-            return renderer.color(picture)
+            return renderer.color(snapshot)
         if track.stream.kind == "mask":
-            return renderer.labels(picture)
-        return self._sense(track, picture), False
+            return renderer.labels(snapshot)
+        return self._sense(track, snapshot), False
 
-    def _sense(self, track: Track, picture: SceneSnapshot) -> Any:
+    def _sense(self, track: Track, snapshot: SceneSnapshot) -> Any:
         """Return the codes that a camera's depth sensor gives of a picture."""
         assert self._devices.renderer is not None
-        metres, frustum = self._devices.renderer.depth(picture)
+        metres, frustum = self._devices.renderer.depth(snapshot)
         view = sensors.View(metres, frustum.focal, self._noise(track.stream.key, track.frames))
-        return sensor_codes(self._devices.cameras[picture.camera], view)
+        return sensor_codes(self._devices.cameras[snapshot.camera], view)
 
     def _noise(self, stream: str, frame: int) -> np.random.Generator:
         """Return the randomness of one frame or scan: in another run with the same seeds it is the same."""

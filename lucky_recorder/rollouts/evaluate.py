@@ -127,11 +127,11 @@ def _rollout(env: RecordSession, policy: Policy, seed: int, action: str, execute
         why = "has ended" if not env.is_recording else "does not record this episode (episode_trigger)"
         raise StateError(f"the session {env.session_path} {why}; make another RecordSession to evaluate in")
     total, length, decisions = 0.0, 0, 0
-    for step, is_new in _actions(env, policy, action, execute):
-        if not is_new:
+    for step, new_policy_step in _actions(env, policy, action, execute):
+        if not new_policy_step:
             env.hold()
         _, reward, terminated, truncated, _ = env.step(step)
-        total, length, decisions = total + float(reward), length + 1, decisions + is_new
+        total, length, decisions = total + float(reward), length + 1, decisions + new_policy_step
         if terminated or truncated:
             break
     if env.recorder.take is not None:

@@ -48,7 +48,7 @@ class Episode:
         return f"Episode({self.index}, length={self.length}, success={self.success})"
 
     @property
-    def ticks(self) -> int:
+    def data_ticks(self) -> int:
         """Data ticks: rows of one robot."""
         return self.length // len(self._folder.robots)
 

@@ -20,8 +20,8 @@ _EPISODE_COLUMNS = (
     ("dataset_from_index", pa.int64()),
     ("dataset_to_index", pa.int64()),
     ("tasks", pa.list_(pa.string())),
-    ("meta/episodes/chunk_index", pa.int64()),
-    ("meta/episodes/file_index", pa.int64()),
+    (keys.META_CHUNK, pa.int64()),
+    (keys.META_FILE, pa.int64()),
 )
 _VIDEO_COLUMNS = (
     ("chunk_index", pa.int64()),

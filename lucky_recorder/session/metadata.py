@@ -76,10 +76,7 @@ def info(schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], totals
 def write_episodes(path: Path, schema: Schema, episodes: Sequence[Mapping[str, Any]]) -> None:
     """Append a file under ``meta/episodes``; every file has the same, typed schema."""
     place = layout.place_of(path)
-    numbered = [
-        {**e, "meta/episodes/chunk_index": place.chunk_index, "meta/episodes/file_index": place.file_index}
-        for e in episodes
-    ]
+    numbered = [{**e, keys.META_CHUNK: place.chunk_index, keys.META_FILE: place.file_index} for e in episodes]
     _write_parquet(path, pa.Table.from_pylist(numbered, schema=episodes_schema(schema)))
 
 

@@ -12,7 +12,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.episode.schema import StreamKind
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
-from lucky_recorder.settings.declare import build, only_known_fields, place_of, told
+from lucky_recorder.settings.declare import build, named_place, only_known_fields, told
 from lucky_recorder.settings.sensors import DEPTH_SENSORS
 
 _DEPTH_MODES: dict[str, tuple[StreamKind, ...]] = {
@@ -145,7 +145,7 @@ class Camera:
     record_masks: bool = attrs.field(default=True, converter=v.boolean)
 
     def __attrs_post_init__(self) -> None:
-        place = place_of(_PLACE, self.name)
+        place = named_place(_PLACE, self.name)
         if self.source == "render" and (self.depth_mode != "off" or self.masks):
             raise SettingsError.of(
                 f"{place}source", "render", "env.render() gives colour only; depth and masks need a camera of the model"

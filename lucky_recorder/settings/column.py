@@ -13,7 +13,7 @@ import numpy as np
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
-from lucky_recorder.settings.declare import only_known_fields, place_of, told
+from lucky_recorder.settings.declare import named_place, only_known_fields, told
 
 _LONGEST_ROW = 1_000_000
 # LeRobot and koyu add a key `task` to each row that they give.
@@ -87,7 +87,7 @@ class Column:
     def __attrs_post_init__(self) -> None:
         size = math.prod(self.shape)
         if self.names is not None and len(self.names) != size:
-            place = place_of(_PLACE, self.name)
+            place = named_place(_PLACE, self.name)
             raise SettingsError.of(f"{place}names", self.names, f"give {size} names, one per value")
 
     @property

@@ -29,7 +29,7 @@ from lucky_recorder.errors import SettingsError, shown
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
 
-def place_of(place: str, name: object) -> str:
+def named_place(place: str, name: object) -> str:
     """Return what stands before a field's name in a message: ``{name}`` is the name of the object."""
     return place.format(name=shown(name))
 
@@ -41,7 +41,7 @@ def told(place: str = "") -> Callable[[type, list[attrs.Attribute[Any]]], list[a
     value may follow from them.
 
     Args:
-        place: What stands before the field's name; see `place_of`.
+        place: What stands before the field's name; see `named_place`.
     """
 
     def transform(kind: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
@@ -58,7 +58,7 @@ def _told(place: str, converter: Any) -> attrs.Converter[Any, Any]:
         # An object's name is its first field: while that is settled, the value is all there is of it.
         name = value if field.name == "name" else getattr(owner, "name", None)
         context = {"owner": owner} if takes_owner else {}
-        return converter(value, field=place_of(place, name) + field.name, **context)
+        return converter(value, field=named_place(place, name) + field.name, **context)
 
     return attrs.Converter(convert, takes_self=True, takes_field=True)
 
@@ -71,7 +71,7 @@ def only_known_fields(place: str = "") -> Callable[[type[T]], type[T]]:
 
         @functools.wraps(construct)
         def init(self: T, *args: Any, **fields: Any) -> None:
-            _refuse_unknown(kind, fields, place_of(place, fields.get("name", args[0] if args else None)))
+            _refuse_unknown(kind, fields, named_place(place, fields.get("name", args[0] if args else None)))
             construct(self, *args, **fields)
 
         kind.__init__ = init  # type: ignore[method-assign, assignment]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
-from lucky_recorder.settings.declare import only_known_fields, place_of, told
+from lucky_recorder.settings.declare import named_place, only_known_fields, told
 
 Span: TypeAlias = tuple[float, float, int]
 
@@ -90,7 +90,7 @@ class Lidar:
     record_video_proxy: bool = attrs.field(default=False, converter=v.boolean)
 
     def __attrs_post_init__(self) -> None:
-        place = place_of(_PLACE, self.name)
+        place = named_place(_PLACE, self.name)
         if not 0 <= self.min_range_m < self.max_range_m:
             raise SettingsError.of(f"{place}min_range_m", self.min_range_m, "give 0 or more, and less than max_range_m")
         if self.rays > _MOST_RAYS:

@@ -172,7 +172,7 @@ class RecorderSettings:
     record_color_video: bool = attrs.field(default=True, converter=v.boolean)
     record_masks: bool = attrs.field(default=False, converter=v.boolean)
     policy_period: int = attrs.field(default=1, converter=v.count)
-    video_format: str = attrs.field(default="h264", converter=_video_format)
+    video_format: str = attrs.field(default=keys.H264, converter=_video_format)
     hardware_encoder: bool = attrs.field(default=False, converter=v.boolean)
     video_preset: str = attrs.field(default="ultrafast", converter=_preset)
     render_quality: str = attrs.field(default="model", converter=_quality)
@@ -300,7 +300,7 @@ def _check_formats(settings: RecorderSettings) -> None:
         raise SettingsError.of("formats", formats, "bundles need a name: give koyu=KoyuSettings(name=...)")
     if not settings.record_data:
         raise SettingsError.of("record_data", False, "a koyu bundle is made of rows; record them, or leave koyu out")
-    if settings.video_format != "h264":
+    if settings.video_format != keys.H264:
         remedy = "a koyu bundle's videos are H.264; leave it at 'h264', or leave koyu out"
         raise SettingsError.of("video_format", settings.video_format, remedy)
     if koyu.action == "gym" and not settings.gym_columns:

@@ -57,7 +57,7 @@ class Lock:
         with storage_errors(path):
             self._descriptor = -1 if fcntl is None else os.open(path, os.O_RDONLY)
 
-    def attempt(self) -> bool | None:
+    def try_once(self) -> bool | None:
         """Try to take it; returns whether it was free, or None if there are no locks here."""
         if fcntl is None:
             return None
@@ -104,7 +104,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def _take(lock: Lock, path: Path) -> None:
     deadline = time.monotonic() + LONGEST_WAIT_S
-    while (taken := lock.attempt()) is False:
+    while (taken := lock.try_once()) is False:
         if time.monotonic() > deadline:
             raise StorageError(f"{path}: another process has held this lock for more than {LONGEST_WAIT_S:g} s")
         time.sleep(_PAUSE_S)
@@ -119,6 +119,6 @@ def is_abandoned(folder: Path) -> bool:
     except StorageError:
         return False
     try:
-        return lock.attempt() is True
+        return lock.try_once() is True
     finally:
         lock.release()

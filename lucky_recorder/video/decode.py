@@ -14,6 +14,7 @@ from av.container import InputContainer
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.keys import DEPTH_CODEC
 from lucky_recorder.errors import VideoError
 from lucky_recorder.video.codecs import DEPTH_CODES, LABEL_IDS, RGB
 from lucky_recorder.video.ffv1 import is_intact
@@ -139,7 +140,7 @@ class FrameReader:
     def _decode(self, container: InputContainer) -> Iterator[av.VideoFrame]:
         """Decode on, up to a frame whose bytes are not those that were written."""
         # Before its third version, FFV1 had neither a header of its own nor checksums.
-        carries_checksums = self.info.codec == "ffv1" and bool(self._stream.codec_context.extradata)
+        carries_checksums = self.info.codec == DEPTH_CODEC and bool(self._stream.codec_context.extradata)
         for packet in container.demux(self._stream):
             if carries_checksums and not is_intact(bytes(packet)):
                 return

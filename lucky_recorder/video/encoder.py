@@ -14,6 +14,7 @@ from av.container import OutputContainer
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from lucky_recorder.episode.keys import H264
 from lucky_recorder.episode.record import VideoFile
 from lucky_recorder.errors import VideoError
 from lucky_recorder.storage.write import sync_file
@@ -48,7 +49,7 @@ class VideoEncoder:
         width: int,
         height: int,
         fps: Fraction,
-        codec: str = "h264",
+        codec: str = H264,
         preset: str = "ultrafast",
         crf: int | None = None,
     ) -> None:

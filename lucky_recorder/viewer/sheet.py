@@ -54,8 +54,10 @@ def panels(session: Session, episode: Episode, frame_index: int) -> list[Panel]:
         SettingsError: If the episode has no such row.
         LuckyRecorderError: If a stream cannot be read.
     """
-    if not 0 <= frame_index < episode.ticks:
-        raise SettingsError.of("frame", frame_index, f"episode {episode.index} has frames 0 to {episode.ticks - 1}")
+    if not 0 <= frame_index < episode.data_ticks:
+        raise SettingsError.of(
+            "frame", frame_index, f"episode {episode.index} has frames 0 to {episode.data_ticks - 1}"
+        )
     streams = (_cameras, _masks, _scans)
     return [panel for stream in streams for panel in stream(session, episode, frame_index)]
 

@@ -43,7 +43,7 @@ def test_the_demo_of_every_stream(tmp_path):
     assert episode.masks("front").labels == {0: "background", 1: "cube", 2: "hand"}
     scans = episode.scans("grasp")
     assert scans.rate == 10
-    assert len(scans) == -(-episode.ticks // 5)
+    assert len(scans) == -(-episode.data_ticks // 5)
     assert np.isfinite(scans.ranges(0)).any()
 
 

@@ -76,7 +76,7 @@ def test_a_session_with_everything_switched_on(opened: Callable[..., tuple], eve
     assert set(found) == {*truth.rows, "observation.images.front", "observation.images.fast", "task"}
     compare_columns(found, truth)
     compare_pictures(found["observation.images.front"], truth.frames["observation.images.front"])
-    fast = [decode_all(e.video_path("fast"))[: 2 * e.ticks : 2] for e in truth.session]
+    fast = [decode_all(e.video_path("fast"))[: 2 * e.data_ticks : 2] for e in truth.session]
     compare_pictures(found["observation.images.fast"], np.concatenate(fast))
 
 

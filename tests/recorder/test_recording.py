@@ -61,15 +61,15 @@ def give_up() -> None:
     raise RuntimeError("the encoder has had enough")
 
 
-def break_painter(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+def break_renderer(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     working, drawn = Renderer.color, []
 
-    def broken(painter: Renderer, picture: Any) -> Any:
+    def broken(renderer: Renderer, picture: Any) -> Any:
         if picture.scene is not None:
             drawn.append(1)
             if len(drawn) > after:
                 give_up()
-        return working(painter, picture)
+        return working(renderer, picture)
 
     monkeypatch.setattr(Renderer, "color", broken)
 
@@ -77,7 +77,7 @@ def break_painter(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
 BREAKS = {
     "write": lambda patch: break_encoder(patch, "write", attempt=1, frame=5, act=give_up),
     "close": lambda patch: break_encoder(patch, "close", attempt=1, frame=10, act=give_up),
-    "draw": lambda patch: break_painter(patch, after=15),
+    "draw": lambda patch: break_renderer(patch, after=15),
 }
 
 
@@ -588,7 +588,7 @@ def test_a_model_that_changes_between_episodes_is_drawn_as_it_is(
     record: Any, run: Any, read_back: Any, counts: Any, wall: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes, working = [], Renderer.update
-    monkeypatch.setattr(Renderer, "update", lambda painter, change: changes.append(1) or working(painter, change))
+    monkeypatch.setattr(Renderer, "update", lambda renderer, change: changes.append(1) or working(renderer, change))
     env = record(Repaints(3, mujoco=True), cameras=[wall])
     run(env, episodes=3)
     env.close()
@@ -599,7 +599,7 @@ def test_a_model_that_changes_between_episodes_is_drawn_as_it_is(
 def test_a_change_that_cannot_be_drawn_stops_the_session(
     record: Any, run: Any, read_back: Any, wall: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Renderer, "update", lambda painter, change: give_up())
+    monkeypatch.setattr(Renderer, "update", lambda renderer, change: give_up())
     env = record(Repaints(3, mujoco=True), cameras=[wall])
     run(env)
     with pytest.raises(lr.StreamError, match=r"the changed model could not be drawn: RuntimeError: .* had enough"):

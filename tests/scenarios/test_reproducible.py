@@ -240,7 +240,7 @@ def test_pictures_are_reproducible_only_where_a_cpu_draws(
 ) -> None:
     from lucky_recorder.capture.draw.renderer import Renderer
 
-    monkeypatch.setattr(Renderer, "is_software", property(lambda painter: is_software))
+    monkeypatch.setattr(Renderer, "is_software", property(lambda renderer: is_software))
     env = lr.RecordSession(CountEnv(2, mujoco=True), output_dir=tmp_path, cameras=[wall])
     env.reset(seed=0)
     env.step([0.0])

@@ -55,7 +55,7 @@ def test_rows_of_an_episode(session: Session, good: Recording) -> None:
         assert set(rows["episode_index"].to_pylist()) == {episode.index}
         np.testing.assert_array_equal(rows["observation.state"].to_pylist(), record.columns["observation.state"])
         assert episode.success == record.outcome.success
-        assert episode.ticks == record.data_ticks
+        assert episode.data_ticks == record.data_ticks
     assert session.episode(1).tasks == ("Pick up the cube", "Put it down")
     assert repr(session.episode(2)) == "Episode(2, length=12, success=False)"
 

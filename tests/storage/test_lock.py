@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from lucky_recorder.storage.lock import Lock
 lock = Lock(Path(sys.argv[1]))
-print(lock.attempt(), flush=True)
+print(lock.try_once(), flush=True)
 sys.stdin.read()
 """
 

@@ -4,9 +4,9 @@ from lucky_recorder.capture.mujoco.assets import AssetChange, AssetWatch
 from lucky_recorder.capture.mujoco.bounds import refresh as refresh_bounds
 from lucky_recorder.capture.mujoco.camera import focal_of
 from lucky_recorder.capture.mujoco.columns import arm_columns, scene_columns
-from lucky_recorder.capture.mujoco.command import CommandMap, commands_to_ctrl
+from lucky_recorder.capture.mujoco.command import CommandMap
 from lucky_recorder.capture.mujoco.lidar import Caster, Scan, site_of
-from lucky_recorder.capture.mujoco.places import place_of
+from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.robots import find_robots
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state
@@ -24,10 +24,9 @@ __all__ = [
     "arm_columns",
     "capture_camera",
     "capture_state",
-    "commands_to_ctrl",
+    "find_quantity",
     "find_robots",
     "focal_of",
-    "place_of",
     "refresh_bounds",
     "scene_columns",
     "site_of",

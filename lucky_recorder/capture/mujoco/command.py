@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -105,19 +104,3 @@ def _mapped_joint(model: mujoco.MjModel, actuator: int) -> int:
     joint = int(model.actuator_trnid[actuator, 0])
     single = int(model.jnt_type[joint]) in (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
     return joint if single and model.jnt_limited[joint] else -1
-
-
-def commands_to_ctrl(model: mujoco.MjModel, action: ArrayLike, actuators: Sequence[int] | None = None) -> NDArray[Any]:
-    """Turn recorded ``action`` values back into the commands for ``data.ctrl``.
-
-    Args:
-        model: The model the action was recorded on.
-        action: Values of the ``action`` column, shape ``(…, n)``.
-        actuators: The ids of the actuators that take the ``n`` commands; default: all of the model's.
-
-    Returns:
-        Commands, float64, shape ``(…, n)``: the inverse of the mapping, to rounding; commands outside their control
-        range were clamped when they were recorded.
-    """
-    ids = range(names.actuator_count(model)) if actuators is None else actuators
-    return CommandMap.of(model, ids).to_ctrl(action)

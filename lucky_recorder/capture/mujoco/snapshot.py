@@ -37,7 +37,7 @@ class ScenePool:
         # A slack tendon is drawn in as many pieces as a cylinder has sides.
         self._geoms = things + model.vis.quality.numslices * model.ntendon + _SPARE_GEOMS
 
-    def take(self) -> mujoco.MjvScene:
+    def borrow(self) -> mujoco.MjvScene:
         """Take a free scene.
 
         Raises:
@@ -85,7 +85,7 @@ def capture_camera(
         update(model, data, option, None, view, everything, scene)
 
     def capture() -> SceneSnapshot:
-        scene = pool.take()
+        scene = pool.borrow()
         fill(scene)
         # A full scene may lack some geoms, and MuJoCo raises nothing. How many a state needs is not known before.
         while scene.ngeom >= scene.maxgeom:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lucky_recorder.session.checks import lidars, masks, rgbd, unlisted
 from lucky_recorder.session.checks.evidence import Evidence, Fault, video_file
-from lucky_recorder.session.checks.videos import box_faults, frame_faults, look
+from lucky_recorder.session.checks.videos import box_faults, decoded, frame_faults
 from lucky_recorder.session.layout import Place
 from lucky_recorder.video.probe import VideoInfo
 
@@ -60,7 +60,7 @@ def _video_faults(file: str, place: re.Match[str], evidence: Evidence, likeness:
     if place["kind"] == "masks":
         video, occurring = masks.look_at_mask(file, evidence)
     else:
-        video = look(file, evidence)
+        video = decoded(file, evidence)
     if isinstance(video, str):
         yield video
         return

@@ -18,7 +18,7 @@ from lucky_recorder.session.checks.evidence import Evidence, Fault
 from lucky_recorder.session.checks.rows import tick_times
 from lucky_recorder.session.checks.vectors import Array, first_wrong
 from lucky_recorder.session.checks.vectors import values as flat_values
-from lucky_recorder.session.checks.videos import box_faults, count_faults, frame_faults, look
+from lucky_recorder.session.checks.videos import box_faults, count_faults, decoded, frame_faults
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 MOST_RAYS = 1_000_000
@@ -211,7 +211,7 @@ def _ray_faults(table: pa.Table, sensor: Sensor) -> Iterator[str]:
 
 
 def _proxy_faults(file: str, table: pa.Table | None, sensor: Sensor | None, evidence: Evidence) -> Iterator[str]:
-    video = look(file, evidence, "yuv420p")
+    video = decoded(file, evidence, "yuv420p")
     if isinstance(video, str):
         yield video
         return

@@ -13,7 +13,7 @@ from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.declared import DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed
 from lucky_recorder.session.checks.vectors import Array
-from lucky_recorder.session.checks.videos import box_faults, count_faults, frame_faults, look
+from lucky_recorder.session.checks.videos import box_faults, count_faults, decoded, frame_faults
 from lucky_recorder.video.probe import VideoInfo
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
@@ -77,7 +77,7 @@ def look_at_mask(file: str, evidence: Evidence) -> tuple[VideoInfo | str, Array]
     def see(ids: Array) -> None:
         occurring[ids.reshape(-1)] = True
 
-    return look(file, evidence, "gray", see), occurring
+    return decoded(file, evidence, "gray", see), occurring
 
 
 def mask_faults(file: str, video: VideoInfo, occurring: Array, labels: Any, evidence: Evidence) -> Iterator[str]:

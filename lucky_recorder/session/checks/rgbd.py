@@ -15,7 +15,7 @@ from lucky_recorder.video.remux import COLOR_TRACK, DEPTH_TRACK, first_differenc
 def check_rgbd(evidence: Evidence) -> Iterator[Fault]:
     """Check the combined file of every episode that has colour and depth of such a camera."""
     for episode in evidence.episodes if evidence.declared.files_per_chunk else ():
-        place = unlisted.place_of(evidence, episode)
+        place = unlisted.video_place(evidence, episode)
         for file, color, depth in unlisted.combined(evidence, episode):
             if file not in evidence.files:
                 if episode.values.get("success") is True:

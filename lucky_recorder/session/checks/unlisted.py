@@ -41,7 +41,7 @@ def names(evidence: Evidence, pattern: re.Pattern[str]) -> list[str]:
 def masks(evidence: Evidence, episode: Listed) -> Iterator[Twins]:
     """Tell where an episode's mask files belong."""
     for camera in names(evidence, MASKS):
-        yield twins_of_mask(camera, place_of(evidence, episode))
+        yield twins_of_mask(camera, video_place(evidence, episode))
 
 
 def twins_of_mask(camera: str, place: Place) -> Twins:
@@ -52,7 +52,7 @@ def twins_of_mask(camera: str, place: Place) -> Twins:
 
 def lidars(evidence: Evidence, episode: Listed) -> Iterator[Twins]:
     """Tell where an episode's lidar files belong: in the chunk of its videos, numbered by the episode itself."""
-    chunk = place_of(evidence, episode).chunk_index
+    chunk = video_place(evidence, episode).chunk_index
     proxies = {match[1] for match in map(LIDAR.fullmatch, evidence.files) if match and match[0].endswith(".mp4")}
     for name in names(evidence, LIDAR):
         yield twins_of_lidar(name, chunk, episode.number, name in proxies)
@@ -69,7 +69,7 @@ def combined(evidence: Evidence, episode: Listed) -> Iterator[tuple[str, Declare
     for camera in names(evidence, RGBD):
         color, depth = evidence.declared.camera_streams(camera)
         if color and depth and has_file(episode, color) and has_file(episode, depth):
-            file = video_file(f"observation.images.{camera}_rgbd", place_of(evidence, episode), ".mkv")
+            file = video_file(f"observation.images.{camera}_rgbd", video_place(evidence, episode), ".mkv")
             yield file, color, depth
 
 
@@ -78,7 +78,7 @@ def has_file(episode: Listed, stream: DeclaredStream) -> bool:
     return episode.values.get(f"videos/{stream.key}/file_index") is not None
 
 
-def place_of(evidence: Evidence, episode: Listed) -> Place:
+def video_place(evidence: Evidence, episode: Listed) -> Place:
     """Return the place of an episode's video files."""
     return Place(*divmod(episode.number, evidence.declared.files_per_chunk or 1000))
 

@@ -40,7 +40,7 @@ def check_videos(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _video_faults(file: str, episode: Listed, stream: DeclaredStream, evidence: Evidence) -> Iterator[str]:
-    video = look(file, evidence, stream.pix_fmt)
+    video = decoded(file, evidence, stream.pix_fmt)
     if isinstance(video, str):
         yield video
         return
@@ -55,7 +55,7 @@ def _video_faults(file: str, episode: Listed, stream: DeclaredStream, evidence: 
         yield f"to_timestamp is {ends}, its {video.frames} frames end at {float(video.frames / stream.rate)}"
 
 
-def look(file: str, evidence: Evidence, stored_as: object = None, see: See | None = None) -> VideoInfo | str:
+def decoded(file: str, evidence: Evidence, stored_as: object = None, see: See | None = None) -> VideoInfo | str:
     """Read a video, and decode every frame where that is asked for; or say why it cannot be read.
 
     Args:

@@ -117,25 +117,25 @@ def test_only_cameras_that_are_due_look() -> None:
 
 def test_no_more_than_sixteen_scenes_are_in_flight() -> None:
     pool = ScenePool(scene("joint_zoo"), 2, timeout_s=0.05)
-    taken = [pool.take() for _ in range(MOST_SCENES)]
+    taken = [pool.borrow() for _ in range(MOST_SCENES)]
     assert MOST_SCENES == 16
     assert len({id(s) for s in taken}) == 16
     with pytest.raises(WorkerStalledError, match=r"worker_timeout_s=0\.05"):
-        pool.take()
+        pool.borrow()
     pool.give_back(taken[3])
-    assert pool.take() is taken[3]
+    assert pool.borrow() is taken[3]
 
 
 def test_taking_a_scene_waits_until_one_is_given_back() -> None:
     pool = ScenePool(scene("joint_zoo"), 1, timeout_s=30)
-    taken = [pool.take() for _ in range(MOST_SCENES)]
+    taken = [pool.borrow() for _ in range(MOST_SCENES)]
     threading.Thread(target=pool.give_back, args=(taken[5],)).start()
-    assert pool.take() is taken[5]
+    assert pool.borrow() is taken[5]
 
 
 def test_as_many_cameras_as_there_are_can_look_at_one_tick() -> None:
     pool = ScenePool(scene("joint_zoo"), 20, timeout_s=0.01)
-    taken = [pool.take() for _ in range(20)]
+    taken = [pool.borrow() for _ in range(20)]
     assert len({id(s) for s in taken}) == 20
 
 
@@ -185,6 +185,6 @@ def test_a_scene_that_is_too_small_is_replaced_by_a_larger_one(tmp_path: Any, mo
 
 def test_a_pool_grows_once_not_with_every_scene_that_is_too_small() -> None:
     pool = ScenePool(scene("joint_zoo"), 4, timeout_s=1)
-    small = [pool.take() for _ in range(4)]
+    small = [pool.borrow() for _ in range(4)]
     sizes = [pool.larger(s).maxgeom for s in small]
     assert sizes == [2 * small[0].maxgeom] * 4

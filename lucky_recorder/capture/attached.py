@@ -1,4 +1,4 @@
-"""A binding: everything that is derived from one model and its data.
+"""What a source is attached to: everything that is derived from one model and its data.
 
 It is built as a whole and never changed, so that it can be replaced as a whole when an environment makes a new model.
 """
@@ -23,7 +23,7 @@ from lucky_recorder.settings.recorder import RecorderSettings
 
 
 @dataclass(frozen=True)
-class Binding:
+class Attached:
     """What is looked at of one simulation.
 
     Attributes:
@@ -50,9 +50,9 @@ class Binding:
         return tuple({c.channel.name: c.channel for c in self.columns}.values())
 
 
-def bind(
+def attach(
     settings: RecorderSettings, simulation: simulator.Simulation | None, env: Any, render: Callable[[], Any] | None
-) -> Binding:
+) -> Attached:
     """Look at a simulation.
 
     Args:
@@ -65,7 +65,7 @@ def bind(
         SettingsError: If the settings cannot be recorded from it.
     """
     robots = simulator.find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
-    return Binding(
+    return Attached(
         simulation,
         robots,
         columns_of(Scene(settings, simulation, robots, env)),

@@ -16,7 +16,7 @@ from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.mujoco.simulation import Simulation
 
 
-class Place(NamedTuple):
+class Quantity(NamedTuple):
     """Where a quantity stands.
 
     Attributes:
@@ -33,7 +33,7 @@ class Place(NamedTuple):
         return tuple(self.view.shape) if self.select is None else (len(self.select),)
 
 
-def place_of(simulation: Simulation, kind: str, name: str, field: str) -> Place:
+def find_quantity(simulation: Simulation, kind: str, name: str, field: str) -> Quantity:
     """Find a quantity.
 
     Args:
@@ -48,37 +48,37 @@ def place_of(simulation: Simulation, kind: str, name: str, field: str) -> Place:
     return _PLACES[kind](simulation, name, field)
 
 
-def _qpos(simulation: Simulation, name: str, field: str) -> Place:
+def _qpos(simulation: Simulation, name: str, field: str) -> Quantity:
     joint = names.id_of(simulation.model, "joint", name, field)
-    return Place(simulation.data.qpos, names.joint_addresses(simulation.model, joint))
+    return Quantity(simulation.data.qpos, names.joint_addresses(simulation.model, joint))
 
 
-def _qvel(simulation: Simulation, name: str, field: str) -> Place:
+def _qvel(simulation: Simulation, name: str, field: str) -> Quantity:
     joint = names.id_of(simulation.model, "joint", name, field)
-    return Place(simulation.data.qvel, names.joint_degrees(simulation.model, joint))
+    return Quantity(simulation.data.qvel, names.joint_degrees(simulation.model, joint))
 
 
-def _ctrl(simulation: Simulation, name: str, field: str) -> Place:
+def _ctrl(simulation: Simulation, name: str, field: str) -> Quantity:
     actuator = names.id_of(simulation.model, "actuator", name, field)
-    return Place(simulation.data.ctrl, names.commands_of(simulation.model, actuator))
+    return Quantity(simulation.data.ctrl, names.commands_of(simulation.model, actuator))
 
 
-def _sensor(simulation: Simulation, name: str, field: str) -> Place:
+def _sensor(simulation: Simulation, name: str, field: str) -> Quantity:
     model = simulation.model
     sensor = names.id_of(model, "sensor", name, field)
     start = int(model.sensor_adr[sensor])
-    return Place(simulation.private.sensordata, range(start, start + int(model.sensor_dim[sensor])))
+    return Quantity(simulation.private.sensordata, range(start, start + int(model.sensor_dim[sensor])))
 
 
-def _pose(kind: str, array: str) -> Callable[[Simulation, str, str], Place]:
-    def place(simulation: Simulation, name: str, field: str) -> Place:
+def _pose(kind: str, array: str) -> Callable[[Simulation, str, str], Quantity]:
+    def place(simulation: Simulation, name: str, field: str) -> Quantity:
         # One row of an array, taken by a plain number, is a view and not a copy.
-        return Place(getattr(simulation.private, array)[names.id_of(simulation.model, kind, name, field)])
+        return Quantity(getattr(simulation.private, array)[names.id_of(simulation.model, kind, name, field)])
 
     return place
 
 
-_PLACES: dict[str, Callable[[Simulation, str, str], Place]] = {
+_PLACES: dict[str, Callable[[Simulation, str, str], Quantity]] = {
     "sensor": _sensor,
     "qpos": _qpos,
     "qvel": _qvel,
