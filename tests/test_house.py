@@ -51,6 +51,42 @@ def test_imports_stand_at_the_top() -> None:
     assert late == []
 
 
+# Who may import what is heavy when it runs, at its top or through a lazy door. Import-linter counts imports for type
+# checkers as well, so it has to let the types of MuJoCo pass in more places than these.
+HEAVY = {
+    "mujoco": ("capture/mujoco/", "capture/draw/", "envs/", "testing.py"),
+    "OpenGL": ("capture/draw/",),
+    "gymnasium": ("recorder/wrapper.py", "envs/", "testing.py", "cli/recording.py"),
+    "av": ("video/",),
+    "rerun": ("viewer/rerun.py",),
+    "rich": ("cli/console.py", "rollouts/results.py"),
+    "typer": ("cli/",),
+    "torch": ("lerobot/policy.py",),
+}
+
+
+def runs_in(tree: ast.AST) -> Iterator[str]:
+    """The modules outside of the package that a file imports when it runs: by a statement, or through `lazy`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from (name for branch in node.orelse for name in runs_in(ast.Module([branch], [])))
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("lazy", "importlib.import_module"):
+            yield from (a.value for a in node.args if isinstance(a, ast.Constant))
+        yield from runs_in(node)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
+def test_what_is_heavy_is_imported_in_its_own_rooms(file: Path) -> None:
+    place = str(file.relative_to(HOUSE))
+    imported = {name.partition(".")[0] for name in runs_in(ast.parse(file.read_text(encoding="utf-8")))}
+    assert [name for name in sorted(imported & set(HEAVY)) if not place.startswith(HEAVY[name])] == []
+
+
 def names_of(file: Path) -> set[str]:
     """The names that a file gives to anything."""
     named = {node.name for node in nodes(file, ast.FunctionDef, ast.ClassDef)}  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The console: tables, trees and the progress bar. The one door to rich."""
+"""The console: tables, trees and the progress bar. The command line's one door to rich."""
 
 from __future__ import annotations
 

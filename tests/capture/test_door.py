@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lucky_recorder.capture.mujoco as simulator
 from lucky_recorder.capture import columns, door
-from lucky_recorder.capture.mujoco import places
+from lucky_recorder.capture.mujoco import quantities
 from lucky_recorder.episode.keys import MODES, MUJOCO_SOURCES
 
 RECORD = """
@@ -45,4 +45,4 @@ def test_all_that_is_behind_the_door_is_named_there() -> None:
 
 def test_every_mode_has_its_columns_and_every_source_its_place() -> None:
     assert set(columns._OF_MODE) == set(MODES)
-    assert set(places._PLACES) == set(MUJOCO_SOURCES)
+    assert set(quantities._QUANTITIES) == set(MUJOCO_SOURCES)

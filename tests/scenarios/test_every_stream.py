@@ -391,7 +391,7 @@ class Counted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out: set[int] = set()
         self.most = 0
-        take, give_back = ScenePool.take, ScenePool.give_back
+        take, give_back = ScenePool.borrow, ScenePool.give_back
 
         def taken(pool: ScenePool) -> Any:
             scene = take(pool)
@@ -404,7 +404,7 @@ class Counted:
             self.out.remove(id(scene))
             give_back(pool, scene)
 
-        monkeypatch.setattr(ScenePool, "take", taken)
+        monkeypatch.setattr(ScenePool, "borrow", taken)
         monkeypatch.setattr(ScenePool, "give_back", given_back)
 
 

@@ -33,11 +33,11 @@ def test_a_folder_is_held_by_who_lives_and_abandoned_by_who_is_killed(tmp_path: 
 
 def test_a_lock_belongs_to_who_took_it(tmp_path: Path) -> None:
     first, second = Lock(tmp_path), Lock(tmp_path)
-    assert first.attempt() is True
-    assert second.attempt() is False
+    assert first.try_once() is True
+    assert second.try_once() is False
     first.release()
     first.release()
-    assert second.attempt() is True
+    assert second.try_once() is True
     assert second.is_held
     second.release()
     assert not second.is_held

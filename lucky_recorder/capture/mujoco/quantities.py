@@ -45,7 +45,7 @@ def find_quantity(simulation: Simulation, kind: str, name: str, field: str) -> Q
     Raises:
         SettingsError: If the model has none of that name.
     """
-    return _PLACES[kind](simulation, name, field)
+    return _QUANTITIES[kind](simulation, name, field)
 
 
 def _qpos(simulation: Simulation, name: str, field: str) -> Quantity:
@@ -78,7 +78,7 @@ def _pose(kind: str, array: str) -> Callable[[Simulation, str, str], Quantity]:
     return place
 
 
-_PLACES: dict[str, Callable[[Simulation, str, str], Quantity]] = {
+_QUANTITIES: dict[str, Callable[[Simulation, str, str], Quantity]] = {
     "sensor": _sensor,
     "qpos": _qpos,
     "qvel": _qvel,
