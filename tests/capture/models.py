@@ -11,9 +11,11 @@ import numpy as np
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.envs import scene_path
 from lucky_recorder.recorder.lane import Lane
+from lucky_recorder.settings.camera import Camera
 from lucky_recorder.settings.recorder import RecorderSettings
 
 WHOLE_STATE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+OVERVIEW = Camera("overview", width=64, height=48)
 
 
 def scene(name: str) -> mujoco.MjModel:

@@ -1,0 +1,162 @@
+"""A sink that fails, ours on a full disk or one's own: the session ends in order, and nothing is left half written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lucky_recorder as lr
+from lucky_recorder.session import rows
+from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.storage import write as files
+from lucky_recorder.testing import CountEnv, MemorySink
+
+# The disk.
+
+
+def full(path: Path) -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def test_rows_that_the_disk_refuses_fail_the_session_and_name_the_path(
+    record: Any, run: Any, seen: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working = rows.write
+
+    def refuse(path: Path, *args: Any) -> None:
+        path.write_bytes(b"PAR1 and not much else")
+        raise full(path)
+
+    monkeypatch.setattr(rows, "write", lambda p, *a: refuse(p, *a) if "file-002" in p.name else working(p, *a))
+    env = record(cameras=[seen])
+    with pytest.raises(lr.StorageError, match=r"data/chunk-000/file-002\.parquet: No space left on device") as raised:
+        run(env, episodes=50)
+    assert raised.value.errno == errno.ENOSPC or raised.value.__cause__.errno == errno.ENOSPC
+    assert not env.is_recording
+    assert [e.meta["length"] for e in read_back(env.session_path)] == [3, 3]
+    assert not list(env.session_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("file", ["stats.json", "info.json", "tasks.parquet", "file-000.parquet"])
+def test_metadata_that_the_disk_refuses_is_an_error_and_truncates_nothing(
+    record: Any, run: Any, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    working = os.replace
+
+    def replace(source: Any, target: Any) -> None:
+        if Path(target).name == file and "/meta/" in str(target):
+            raise full(target)
+        working(source, target)
+
+    monkeypatch.setattr(files.os, "replace", replace)
+    env = record()
+    run(env, episodes=2)
+    with pytest.raises(lr.StorageError, match=rf"{file}: No space left on device"):
+        env.close()
+    assert not env.is_recording
+    assert not list(env.session_path.rglob("*.tmp"))
+    assert not list(env.session_path.glob(f"meta/**/{file}"))
+    assert [len(rows.footer(p)) for p in sorted(env.session_path.glob("data/*/*.parquet"))] == [1, 1]
+    env.close()
+
+
+def test_a_sink_that_raises_anything_ends_the_session_in_order(
+    record: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(sink: SessionSink) -> None:
+        raise ZeroDivisionError("in a library")
+
+    monkeypatch.setattr(SessionSink, "close", broken)
+    env = record()
+    run(env)
+    with pytest.raises(lr.StreamError, match=r"session_.* could not be completed: ZeroDivisionError: in a library"):
+        env.close()
+    assert not env.is_recording
+    assert not any(t.name == "lucky_recorder" for t in threading.enumerate())
+    env.close()
+
+
+def test_an_episode_that_cannot_be_assembled_leaves_no_video(
+    record: Any, run: Any, seen: Any, read_back: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lucky_recorder.recorder.buffer import EpisodeBuffer
+
+    working = EpisodeBuffer.finish
+
+    def finish(buffer: EpisodeBuffer, *args: Any) -> Any:
+        finished = working(buffer, *args)
+        if finished.columns["obs"][0] == 100:
+            raise MemoryError("no room")
+        return finished
+
+    monkeypatch.setattr(EpisodeBuffer, "finish", finish)
+    env = record(cameras=[seen])
+    run(env)
+    env.observer.flush()
+    run(env)
+    with pytest.raises(lr.StreamError, match="take 1 could not be written: MemoryError: no room"):
+        env.close()
+    assert [e.meta["length"] for e in read_back(env.session_path)] == [3]
+    assert not list(env.session_path.rglob("*.tmp"))
+
+
+# A sink of one's own.
+
+
+@pytest.mark.parametrize("verb", ["stream_path", "prepare", "commit"])
+def test_a_sink_of_ones_own_that_raises_fails_its_take_and_ends_the_session(
+    tmp_path: Path, seen: Any, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    class Breaks(MemorySink):
+        def stream_path(self, key: str, take: int, suffix: str) -> Path:
+            self.maybe(verb == "stream_path" and take == 1)
+            return super().stream_path(key, take, suffix)
+
+        def prepare(self, record: Any) -> Any:
+            self.maybe(verb == "prepare" and record.take == 1)
+            return Late(super().prepare(record), lambda: self.maybe(verb == "commit" and record.take == 1))
+
+        def maybe(self, fails: bool) -> None:
+            if fails:
+                raise SystemExit("boom")
+
+    sink = Breaks(tmp_path)
+    env = lr.RecordSession(
+        CountEnv(20, render_mode="rgb_array"), mode="custom", gym_columns=True, cameras=[seen],
+        formats=(), sinks=[sink], worker_timeout_s=20,
+    )  # fmt: skip
+
+    def go_on() -> None:
+        for seed in range(50):
+            env.reset(seed=seed)
+            for _ in range(20):
+                env.step(np.zeros(1))
+
+    with pytest.raises(lr.StreamError, match="boom"):
+        go_on()
+    assert not env.is_recording
+    whole = [r for r in sink.records if r.outcome.success]
+    assert [(r.take, r.data_ticks, r.videos["observation.images.seen"].file.frames) for r in whole] == [(0, 20, 20)]
+    assert all(r.take == 1 and not r.videos for r in sink.records if not r.outcome.success)
+    env.close()
+
+
+class Late:
+    """What a sink has prepared, and something that happens first when it is committed."""
+
+    def __init__(self, prepared: Any, first: Callable[[], None]) -> None:
+        self.prepared, self.first = prepared, first
+
+    def commit(self) -> None:
+        self.first()
+        self.prepared.commit()
+
+    def discard(self) -> None:
+        self.prepared.discard()

@@ -1,0 +1,76 @@
+"""Observer: a simulation that is no longer finite, has reset itself, or ticks at another rate than was said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+
+import lucky_recorder as lr
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("array", ["qpos", "ctrl"])
+def test_a_state_that_is_not_finite_is_refused(bare: Any, read_back: Any, array: str, value: float) -> None:
+    observer, advance = bare()
+    observer.start_recording()
+    advance(2)
+    getattr(observer.env.data, array)[0] = value
+    with pytest.raises(lr.CaptureError, match=f"{array} holds NaN or infinity at tick 2"):
+        observer.tick()
+    observer.stop_recording()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]
+
+
+@pytest.mark.parametrize("tick", [1, 4], ids=["first-step", "later"])
+def test_a_simulation_that_resets_itself_fails_the_episode(bare: Any, read_back: Any, tick: int) -> None:
+    observer, advance = bare()
+    observer.start_recording()
+    advance(tick - 1)
+    observer.tick()
+    observer.env.data.qvel[0] = 1e30
+    mujoco.mj_step(observer.env.model, observer.env.data, 10)
+    with pytest.raises(lr.CaptureError, match=rf"reset itself.*at tick {tick}|at tick {tick}.*reset itself"):
+        observer.tick()
+    observer.mark_reset()
+    advance(2)
+    observer.end_current_episode(success=True)
+    observer.stop_recording()
+    episodes = read_back(observer.session_path)
+    assert [(e.meta["length"], e.meta["success"]) for e in episodes] == [(tick, False), (2, True)]
+
+
+def test_where_mujoco_may_not_reset_itself_a_bad_state_is_found_all_the_same(bare: Any, read_back: Any) -> None:
+    observer, advance = bare()
+    observer.env.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+    observer.start_recording()
+    advance(2)
+    observer.env.data.qvel[0] = np.nan
+    mujoco.mj_step(observer.env.model, observer.env.data)
+    with pytest.raises(lr.CaptureError, match="qpos holds NaN or infinity at tick 2"):
+        observer.tick()
+    observer.stop_recording()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]
+
+
+def test_ticks_at_another_rate_than_declared_are_warned_of_once(bare: Any, read_back: Any) -> None:
+    observer, advance = bare(data_hz=25)
+    observer.start_recording()
+    with pytest.warns(RuntimeWarning, match=r"two ticks lie 0\.02 s .* rate 25 Hz says 0\.04 s.*set data_hz") as caught:
+        advance(4)
+    assert len(caught) == 1
+    observer.stop_recording()
+    assert len(read_back(observer.session_path)[0].rows["index"]) == 4
+
+
+def test_a_warning_turned_into_an_error_costs_no_frame(bare: Any, read_back: Any, wall: Any) -> None:
+    observer, advance = bare(data_hz=25, cameras=[wall])
+    observer.start_recording()
+    with pytest.raises(RuntimeWarning, match="two ticks lie"):
+        advance(4)
+    observer.stop_recording()
+    (episode,) = read_back(observer.session_path)
+    assert len(episode.frames["wall"]) == len(episode.rows["index"]) == 2
+    assert episode.meta["success"] is False
