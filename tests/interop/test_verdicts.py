@@ -10,7 +10,7 @@ import pytest
 
 from lucky_recorder.lerobot.rules import check_lerobot
 from tests.interop.conftest import DRIVERS, LeRobot
-from tests.session.test_lerobot import DEVIATIONS, HARMLESS, lone_session
+from tests.lerobot.test_rules import DEVIATIONS, HARMLESS, lone_session
 
 # The others make it read wrong, train wrong, or stumble in its tools.
 REFUSED_RULES = {1, 2, 3, 4, 5, 6, 7, 8, 12}
