@@ -117,17 +117,15 @@ class Committer:
         self._finish(ended, files, ticks)
 
     def _whole_ticks(self, ended: Ended) -> int:
-        """Return how many ticks of a take are whole.
+        """Return how many ticks of a take are whole, and forget the rows of those that are not.
 
-        An interrupt may strike while the last tick's snapshots are handed over. They never got here then, and without
-        its frames that tick is only half there: its row goes too.
+        An interrupt may strike while a tick is settled. Then its row may be there before it is counted, or it is
+        counted and its snapshots never got here; without its frames a tick is only half there.
         """
         drawn = self._last_drawn[1] if self._last_drawn[0] == ended.take else -1
-        if drawn >= ended.last_seen:
-            return ended.ticks
-        per_row = self.devices.layout.clocks.ticks_per_row
-        ended.buffer.trim(-(-ended.last_seen // per_row))
-        return ended.last_seen
+        whole = ended.ticks if drawn >= ended.last_seen else min(ended.ticks, ended.last_seen)
+        ended.buffer.trim(-(-whole // self.devices.layout.clocks.ticks_per_row))
+        return whole
 
     def _finish(self, ended: Ended, files: OpenFiles | None, ticks: int) -> None:
         videos: dict[str, FinishedVideo] = {}

@@ -127,15 +127,15 @@ class Lane:
             self._filler.finish(self.ticks, new_policy_step)
         else:
             self._filler.join(self._ends_the_rows_step())
+        # The order matters. An interrupt may strike between any two of these lines, and what has been counted by then
+        # tells the worker how many ticks are whole: one whose snapshots were not handed over is not, nor is its row.
+        snapshots, self.snapshots = self.snapshots, None
+        if snapshots:
+            self.last_seen = self.ticks
         self.is_open = False
         self.ticks += 1
-        if self.snapshots is not None:
-            snapshots, self.snapshots = self.snapshots, None
-            if snapshots:
-                # Noted first: if an interrupt strikes while they are handed over, the worker can tell that they are
-                # missing, and that this tick is only half there.
-                self.last_seen = self.ticks - 1
-                self._hand_over(self.last_seen, snapshots)
+        if snapshots:
+            self._hand_over(self.last_seen, snapshots)
         if self.ticks <= 2:
             self._watch.compare_clock(self.ticks, self._source.clocks.base)
 

@@ -134,7 +134,7 @@ class Recorder:
         """Settle the session's rates by how long the first step has lasted.
 
         Raises:
-            SettingsError: If a rate does not divide that of the steps; the session leaves nothing then.
+            SettingsError: If a rate does not divide that of the steps; a session that is refused leaves nothing.
         """
         assert self.recording is not None
         try:

@@ -39,6 +39,9 @@ class Worker:
         self._is_forked = False
         self._has_stalled = False
         self._is_over = False
+        # Kept here, and not asked of the thread: in Python 3.11 an interrupt inside `Thread.is_alive` marks one that
+        # still runs as ended, for good.
+        self._is_running = False
         # A daemon: Python waits for all other threads before it runs what is registered at exit, and it is there that a
         # session left open is closed (`exits`). Each would wait for the other.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -51,6 +54,7 @@ class Worker:
 
     def start(self) -> None:
         """Start the thread."""
+        self._is_running = True
         self._thread.start()
 
     def put(self, job: Job) -> None:
@@ -106,7 +110,7 @@ class Worker:
 
         A thread that hangs is not waited for; it ends if it ever goes on.
         """
-        if self._is_forked or not self._thread.is_alive():
+        if self._is_forked or not self._is_running:
             return
         if self._has_stalled:
             # A full queue has no place for the None. Then the flag ends the thread, when it has run what is queued.
@@ -129,23 +133,26 @@ class Worker:
                 raise self._stalled()
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            except BaseException as error:  # a thread has no caller to raise to
-                self.error = self.error or error
-            # Not kept until the next job comes, which may take long: a job may hold a whole episode.
-            del job
-            self._done += 1
-            if self._is_over and self._jobs.empty():
-                return
+        try:
+            while (job := self._jobs.get()) is not None:
+                try:
+                    job()
+                except BaseException as error:  # a thread has no caller to raise to
+                    self.error = self.error or error
+                # Not kept until the next job comes, which may take long: a job may hold a whole episode.
+                del job
+                self._done += 1
+                if self._is_over and self._jobs.empty():
+                    return
+        finally:
+            self._is_running = False
 
     def _check_usable(self) -> None:
         if self._is_forked:
             raise fork_error()
         if self._has_stalled:
             raise self._stalled()
-        if not self._thread.is_alive():
+        if not self._is_running:
             raise StateError("the recorder's worker thread has ended")
 
     def _stalled(self) -> WorkerStalledError:

@@ -38,7 +38,12 @@ class Stage(enum.Enum):
     RECORDED = "recorded"
     SKIPPED = "skipped"
     """``episode_trigger`` leaves the present one out."""
+    DONE = "done"
+    """The present one is over: no step is a row before the next reset, whoever begins an episode meanwhile."""
     CLOSED = "closed"
+
+
+RECORDED = Stage.RECORDED
 
 
 class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -132,7 +137,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StreamError: If a stream has failed; the session is closed then.
         """
         take = self.recorder.take
-        if take is None or self._is_done or take.state is not OPEN:
+        if take is None or self._stage is not RECORDED or take.state is not OPEN:
             return self._unrecorded_step(action)
         moment = take.moment
         moment.obs, moment.action = self._observation, action
@@ -146,6 +151,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 result = self._step_in_parts(self._parts, take, action, new_policy_step)
             elif take.look():
                 result = self._inner_step(take, action)
+                self._note_done(result)
                 take.settle(new_policy_step)
         except BaseException as error:  # as said above
             take.fail(error)
@@ -153,7 +159,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if result is None:
             return self._unrecorded_step(action)
         self._is_held = False
-        self._is_done = bool(result[2] or result[3])
         if self._is_done and take.state is OPEN:
             self._freeze(take)
         return result
@@ -272,7 +277,18 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return result
 
     def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
-        return parts.run(take, lambda: self._inner_step(take, action), new_policy_step)
+        def step() -> Result:
+            result = self._inner_step(take, action)
+            self._note_done(result)
+            return result
+
+        return parts.run(take, step, new_policy_step)
+
+    def _note_done(self, result: Result) -> None:
+        """Note that the environment is done, before its last row is: an interrupt must not let a row follow it."""
+        self._is_done = bool(result[2] or result[3])
+        if self._is_done:
+            self._stage = Stage.DONE
 
     def _freeze(self, take: Take) -> None:
         """Keep the rows as they are until the verdict falls."""
@@ -302,7 +318,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _goes_on(self) -> bool:
         """Tell whether a reset can stay within the present episode."""
         take = self.recorder.take
-        return self._stage is Stage.SKIPPED or (take is not None and take.state is OPEN)
+        is_open = take is not None and take.state is OPEN
+        return self._stage is Stage.SKIPPED or (is_open and self._stage is RECORDED)
 
     def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""

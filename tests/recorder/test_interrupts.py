@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lucky_recorder as lr
+import lucky_recorder.recorder
 from lucky_recorder.recorder.take import Take
 from lucky_recorder.recorder.worker import Worker
 from lucky_recorder.testing import CountEnv
@@ -123,6 +130,66 @@ def test_an_interrupt_between_a_step_and_its_row_ends_the_episode(
 
 def interrupted(*args: Any) -> None:
     raise KeyboardInterrupt
+
+
+class AtLine:
+    """Raises an interrupt once, before the ``number``-th line of the recorder that runs in this thread."""
+
+    ROOM = str(Path(lucky_recorder.recorder.__file__).parent)
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __enter__(self) -> AtLine:
+        self.before = sys.gettrace()
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        sys.settrace(self.before)
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(self.ROOM):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self.trace
+
+
+@pytest.mark.parametrize("step", [1, 3], ids=["amid", "done"])
+def test_an_interrupt_at_any_line_of_a_step_leaves_whole_ticks_without_a_gap(
+    tmp_path: Path, read_back: Any, counts: Any, seen: Any, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    for number in range(1, 1000):
+        env = lr.RecordSession(
+            CountEnv([3, 2], render_mode="rgb_array"), mode="custom", columns=[lr.Column("obs", "gym:obs")],
+            cameras=[seen], output_dir=tmp_path / str(number),
+        )  # fmt: skip
+        env.reset(seed=0)
+        for _ in range(step - 1):
+            env.step(np.zeros(1))
+        line = AtLine(number)
+        with contextlib.suppress(KeyboardInterrupt), line:
+            env.step(np.zeros(1))
+        for _ in range(4):
+            env.step(np.zeros(1))
+        env.reset(seed=1)
+        for _ in range(2):
+            env.step(np.zeros(1))
+        env.close()
+        *broken, last = read_back(env.session_path)
+        for episode in broken:
+            rows = counts(episode)["rows"]
+            assert rows == list(range(len(rows))), number
+            assert counts(episode)["seen"] == rows, number
+        assert counts(last) == {"rows": [100, 101], "seen": [100, 101]}, number
+        if line.left > 0:
+            break
+    assert number > 20
 
 
 @pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])

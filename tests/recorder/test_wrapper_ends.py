@@ -101,8 +101,10 @@ def test_steps_after_done_are_no_rows_whoever_begins_an_episode(record: Any, rea
     env.reset(seed=0)
     steps(env, 3)
     env.observer.end_current_episode_begin_next(True)
-    steps(env, 1)
-    if wrap is not Autoreset:
+    if wrap is Autoreset:
+        steps(env, 1)
+    else:
+        steps(env, 5)
         env.reset(seed=1)
     steps(env, 3)
     env.close()
