@@ -150,8 +150,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if self._parts is not None:
                 result = self._step_in_parts(self._parts, take, action, new_policy_step)
             elif take.look():
-                result = self._inner_step(take, action)
-                self._note_done(result)
+                result = self._inner_step(take, moment, action)
                 take.settle(new_policy_step)
         except BaseException as error:  # as said above
             take.fail(error)
@@ -266,29 +265,20 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     # One step.
 
-    def _inner_step(self, take: Take, action: Any) -> Result:
+    def _inner_step(self, take: Take, moment: Moment, action: Any) -> Result:
         """Step the environment, and keep what only the step knows, for columns and for the verdict."""
         result = self.env.step(action)
-        moment = take.moment
         self._observation, moment.reward, moment.terminated, truncated, moment.info = result
-        moment.done = bool(moment.terminated or truncated)
+        moment.done = self._is_done = bool(moment.terminated or truncated)
+        if moment.done:
+            # Before its last row is settled: an interrupt must not let another row follow it.
+            self._stage = Stage.DONE
         if self.settings.gym_columns:
             moment.success = self._ask(take, self._success.of_step)
         return result
 
     def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
-        def step() -> Result:
-            result = self._inner_step(take, action)
-            self._note_done(result)
-            return result
-
-        return parts.run(take, step, new_policy_step)
-
-    def _note_done(self, result: Result) -> None:
-        """Note that the environment is done, before its last row is: an interrupt must not let a row follow it."""
-        self._is_done = bool(result[2] or result[3])
-        if self._is_done:
-            self._stage = Stage.DONE
+        return parts.run(take, lambda: self._inner_step(take, take.moment, action), new_policy_step)
 
     def _freeze(self, take: Take) -> None:
         """Keep the rows as they are until the verdict falls."""
@@ -309,6 +299,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         result = self.env.step(action)
         self._observation = result[0]
         self._is_done = bool(result[2] or result[3])
+        if self._is_done and self._stage is RECORDED:
+            self._stage = Stage.DONE
         if begins:
             self._begin(None)
         return result

@@ -109,3 +109,17 @@ def test_steps_after_done_are_no_rows_whoever_begins_an_episode(record: Any, rea
     steps(env, 3)
     env.close()
     assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0, 1, 2], [100, 101, 102]]
+
+
+def test_a_done_that_was_no_row_is_done_all_the_same(record: Any, read_back: Any) -> None:
+    env = record(CountEnv(3))
+    env.reset(seed=0)
+    steps(env, 1)
+    env.end_episode(success=True)
+    steps(env, 2)
+    env.observer.begin_episode()
+    steps(env, 2)
+    env.reset(seed=1)
+    steps(env, 3)
+    env.close()
+    assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0], [100, 101, 102]]
