@@ -42,6 +42,19 @@ def test_a_star_imports_exactly_the_public_names() -> None:
     assert _fresh(program).split() == sorted(lucky_recorder.__all__)
 
 
+def test_a_star_loads_no_simulator() -> None:
+    program = (
+        "import sys; from lucky_recorder import *; print(*(m for m in ('mujoco', 'av', 'OpenGL') if m in sys.modules))"
+    )
+    assert _fresh(program) == ""
+
+
+def test_the_command_that_tells_what_a_session_holds_needs_no_decoder() -> None:
+    assert (
+        _fresh("import sys, lucky_recorder.cli.info; print(*(m for m in ('mujoco', 'av') if m in sys.modules))") == ""
+    )
+
+
 def test_type_checkers_see_every_public_name() -> None:
     source = Path(lucky_recorder.__file__).read_text(encoding="utf-8")
     declared = source.partition("if TYPE_CHECKING:")[2].partition("_HOMES")[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +134,13 @@ def test_a_first_step_that_goes_wrong_teaches_no_rate(record: Any, read_back: An
     env.close()
     (episode,) = read_back(env.session_path)
     assert episode.rows["timestamp"].tolist() == [0, 0.02, 0.04]
+
+
+def test_a_refused_session_is_let_go_of(record: Any, wall: Any) -> None:
+    env = record(without_a_rate(), mode="robot_arm", cameras=[{**wall, "frame_rate": 40}])
+    env.reset(seed=0)
+    refused = weakref.ref(env.recorder.recording)
+    with pytest.raises(lr.SettingsError, match="does not divide"):
+        steps(env, 1)
+    gc.collect()
+    assert refused() is None

@@ -197,3 +197,15 @@ def test_a_forked_child_gets_an_error_and_does_not_hang(start: Any) -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 3
     assert worker.call(lambda: 1) == 1
+
+
+def test_it_does_not_ask_its_thread_whether_it_runs(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt inside `Thread.is_alive` makes Python 3.11 say that a thread has ended which runs."""
+    worker, done = start(), []
+    monkeypatch.setattr(threading.Thread, "is_alive", lambda thread: False)
+    worker.put(lambda: done.append(1))
+    worker.flush()
+    worker.stop()
+    assert done == [1]
+    with pytest.raises(StateError, match="has ended"):
+        worker.put(lambda: None)
