@@ -34,6 +34,8 @@ class Channel:
         view: An array that always shows the present value; it is copied.
         read: Else, a function that returns the value at a moment.
         nullable: Whether a reading may be None.
+        is_returned: Whether an ``after`` reading is of what the step returned, such as the reward: that is known also
+            where the simulation was reset inside of the step.
         merge: Where a row stands for several steps: how a later step's reading joins the row's.
     """
 
@@ -46,6 +48,7 @@ class Channel:
     read: Callable[[Moment], Any] | None = declared(default=None, compare=False)
     nullable: bool = False
     merge: Merge | None = None
+    is_returned: bool = False
 
 
 class Commands(Protocol):

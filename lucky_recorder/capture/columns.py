@@ -86,7 +86,15 @@ def _gym_columns(scene: Scene) -> list[DerivedColumn]:
         name: str, phase: Phase, shape: Shape, kind: str, read: Read, merge: Merge | None = None
     ) -> DerivedColumn:
         settle = exactly(name, shape, kind, False)
-        channel = Channel(name, phase, shape, kind, read=lambda moment: settle(read(moment)), merge=merge)
+        channel = Channel(
+            name,
+            phase,
+            shape,
+            kind,
+            read=lambda moment: settle(read(moment)),
+            merge=merge,
+            is_returned=phase == "after",
+        )
         return DerivedColumn(Field(name, kind, shape, has_stats=True), channel)
 
     return [

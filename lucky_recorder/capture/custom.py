@@ -31,9 +31,11 @@ def custom_column(
         if kind in MUJOCO_SOURCES:
             return _from_mujoco(column, kind, name, simulation)
         if kind == "gym":
-            return _called(column, _from_gym(column, name, env), "after" if name == "reward" else "before")
+            return _called(
+                column, _from_gym(column, name, env), "after" if name == "reward" else "before", is_returned=True
+            )
         if kind == "info":
-            return _called(column, lambda moment: moment.info.get(name), "after", nullable=True)
+            return _called(column, lambda moment: moment.info.get(name), "after", nullable=True, is_returned=True)
         source = validators.load_callable(_place(column), source)
     return _per_robot(column, source, robots)
 
@@ -49,7 +51,13 @@ def _field(column: asked.Column, nullable: bool = False) -> Field:
     )
 
 
-def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Phase, nullable: bool = False) -> DerivedColumn:
+def _called(
+    column: asked.Column,
+    read: Callable[[Moment], Any],
+    phase: Phase,
+    nullable: bool = False,
+    is_returned: bool = False,
+) -> DerivedColumn:
     """Make a column whose value is what a function returns at each tick."""
     field = _field(column, nullable)
     settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
@@ -59,7 +67,9 @@ def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Phase, n
         return None if value is None and nullable else settle(value)
 
     # The prefix keeps it apart from the channels of the simulation's arrays: a column may be called qpos.
-    channel = Channel(f"own:{column.name}", phase, field.shape, column.dtype, read=checked, nullable=nullable)
+    channel = Channel(
+        f"own:{column.name}", phase, field.shape, column.dtype, read=checked, nullable=nullable, is_returned=is_returned
+    )
     return DerivedColumn(field, channel)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lucky_recorder.episode import clock
+from lucky_recorder.errors import SettingsError
 
 if TYPE_CHECKING:
     import mujoco
@@ -18,6 +21,7 @@ _PAIRS = (("model", "data"), ("_model", "_data"), ("mj_model", "mj_data"))
 _INNER = ("_model", "_data")
 # So many objects are looked at and no more: the attributes of a foreign environment may lead on without end.
 _DEPTH = 64
+_CLOSE = 1e-6
 # The method of Gymnasium's own MuJoCo environments that steps their physics.
 PHYSICS_STEP = "_step_mujoco_simulation"
 
@@ -29,32 +33,90 @@ class Found(NamedTuple):
     data: mujoco.MjData
 
 
+class Located(NamedTuple):
+    """A simulation, and where it was found.
+
+    Attributes:
+        found: The model and its data.
+        is_still_there: Returns whether the same two objects are still in that place.
+    """
+
+    found: Found
+    is_still_there: Callable[[], bool]
+
+
+class Place(NamedTuple):
+    """An object inside an environment, and the way to it.
+
+    Attributes:
+        value: The object.
+        root: An object that stays the same as long as the environment lives.
+        path: The attributes that lead from there to ``value``.
+    """
+
+    value: Any
+    root: Any
+    path: tuple[str, ...]
+
+    def inner(self, name: str, value: Any) -> Place:
+        """Return the place of an attribute's value."""
+        # A gymnasium wrapper never changes what it wraps. Everything else an environment may replace at any time.
+        is_fixed = not self.path and name in ("env", "unwrapped") and _is_wrapper(self.value)
+        return Place(value, value, ()) if is_fixed else Place(value, self.root, (*self.path, name))
+
+
 def find_simulation(env: Any) -> Found | None:
     """Return the MuJoCo model and data inside an environment, breadth first, or None.
 
     Only real `mujoco.MjModel` and `mujoco.MjData` count; dm_control's and robosuite's wrappers of them are opened.
     """
+    located = locate_simulation(env)
+    return located.found if located else None
+
+
+def locate_simulation(env: Any) -> Located | None:
+    """Return the MuJoCo model and data inside an environment and the place where they stand, or None."""
     for place in _inward(env):
         for pair in _PAIRS:
-            model, data = (_bare(_get(place, name), inner) for name, inner in zip(pair, _INNER, strict=True))
+            (model, to_model), (data, to_data) = (
+                _bare(_get(place.value, name), name, inner) for name, inner in zip(pair, _INNER, strict=True)
+            )
             if _is_pair(model, data):
-                return Found(model, data)
+                ways = (".".join((*place.path, way)) for way in (to_model, to_data))
+                return Located(Found(model, data), _comparing(place.root, attrgetter(*ways), model, data))
     return None
 
 
-def _inward(env: Any) -> Iterator[Any]:
+def _comparing(root: Any, both: Callable[[Any], tuple[Any, Any]], model: Any, data: Any) -> Callable[[], bool]:
+    def is_still_there() -> bool:
+        try:
+            present_model, present_data = both(root)
+        except Exception:  # as for properties: then it is not there any more
+            return False
+        return present_model is model and present_data is data
+
+    return is_still_there
+
+
+def _inward(env: Any) -> Iterator[Place]:
     """Walk inward, breadth first. Environments that are held under any other attribute come last."""
     # The objects are kept, not only their ids: a new object may get the id of one that is gone.
     seen: dict[int, Any] = {}
-    waiting, last = deque([env]), deque[Any]()
+    waiting, last = deque([Place(env, env, ())]), deque[Place]()
     while (waiting or last) and len(seen) < _DEPTH:
         place = waiting.popleft() if waiting else last.popleft()
-        if place is None or id(place) in seen:
+        value = place.value
+        if value is None or id(value) in seen:
             continue
-        seen[id(place)] = place
+        seen[id(value)] = value
         yield place
-        waiting.extend(_get(place, name) for name in _INWARD)
-        last.extend(held for held in (_get(place, "__dict__") or {}).values() if _is_environment(held))
+        waiting.extend(place.inner(name, _get(value, name)) for name in _INWARD)
+        held = (_get(value, "__dict__") or {}).items()
+        last.extend(place.inner(name, one) for name, one in held if _is_environment(one))
+
+
+def _is_wrapper(value: Any) -> bool:
+    return any(kind.__module__ == "gymnasium.core" and kind.__name__ == "Wrapper" for kind in type(value).__mro__)
 
 
 def _is_environment(value: Any) -> bool:
@@ -68,11 +130,12 @@ def _get(place: Any, name: str) -> Any:
         return None
 
 
-def _bare(wrapped: Any, inner: str) -> Any:
-    """Open dm_control's ``.ptr`` and robosuite's ``._model`` and ``._data``."""
+def _bare(wrapped: Any, name: str, inner: str) -> tuple[Any, str]:
+    """Open dm_control's ``.ptr`` and robosuite's ``._model`` and ``._data``; returns the way to what is inside, too."""
     if _is_native(wrapped):
-        return wrapped
-    return next((one for one in (_get(wrapped, "ptr"), _get(wrapped, inner)) if _is_native(one)), None)
+        return wrapped, name
+    inside = ((_get(wrapped, opened), f"{name}.{opened}") for opened in ("ptr", inner))
+    return next(((one, way) for one, way in inside if _is_native(one)), (None, name))
 
 
 def _is_native(value: Any) -> bool:
@@ -87,23 +150,81 @@ def _is_pair(model: Any, data: Any) -> bool:
     return isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData)
 
 
+class Statement(NamedTuple):
+    """What an environment says of how long its steps last.
+
+    Attributes:
+        text: As it says it: ``dt=0.02``.
+        hz: The control rate that follows.
+        is_rounded: Whether it says a whole number, as near as one is.
+    """
+
+    text: str
+    hz: Fraction
+    is_rounded: bool = False
+
+    def holds(self, control: Fraction) -> bool:
+        """Tell whether it is true of a control rate: a float32 is right to 1e-7, a rounded number to a half."""
+        if self.is_rounded:
+            return abs(self.hz - control) <= Fraction(1, 2)
+        return abs(float(self.hz / control) - 1) < _CLOSE
+
+
 def control_rate(env: Any) -> Fraction | None:
-    """Return the rate at which ``env.step`` is called, in Hz, as the environment itself says; None if it does not."""
+    """Return the rate at which ``env.step`` is called, in Hz, as the environment itself says; None if it does not.
+
+    Raises:
+        SettingsError: If what it says is no rate.
+    """
+    return next((said.hz for place in _inward(env) for said in _stated(place.value)), None)
+
+
+def statements(env: Any) -> tuple[Statement, ...]:
+    """Return all that an environment says of how long its steps last: of each attribute what stands outermost.
+
+    What is no rate says nothing.
+    """
+    known: dict[str, Statement] = {}
     for place in _inward(env):
-        for seconds in (_get(place, "dt"), _called(_get(place, "control_timestep")), _get(place, "control_dt")):
-            if _is_number(seconds):
-                return clock.rate_of_step(float(seconds))
-        for name in ("control_freq", "control_frequency"):
-            frequency: Any = _get(place, name)
-            if _is_number(frequency):
-                return clock.rate(float(frequency), name)
-    return None
+        with contextlib.suppress(SettingsError):
+            for said in (*_stated(place.value), *_pictured(place.value)):
+                known.setdefault(said.text.partition("=")[0], said)
+    return tuple(known.values())
+
+
+def _stated(place: Any) -> Iterator[Statement]:
+    lasts: Any
+    for name, lasts in (
+        ("dt", _get(place, "dt")),
+        ("control_timestep", _called(_get(place, "control_timestep"))),
+        ("control_dt", _get(place, "control_dt")),
+    ):
+        if _is_number(lasts):
+            yield Statement(f"{name}={float(lasts):g}", clock.rate_of_step(float(lasts)))
+    for name in ("control_freq", "control_frequency"):
+        frequency: Any = _get(place, name)
+        if _is_number(frequency):
+            yield Statement(f"{name}={float(frequency):g}", clock.rate(float(frequency), name))
+
+
+def _pictured(place: Any) -> Iterator[Statement]:
+    metadata = _get(place, "metadata")
+    fps: Any = metadata.get("render_fps") if isinstance(metadata, Mapping) else None
+    if _is_number(fps):
+        yield Statement(f"render_fps={float(fps):g}", clock.rate(float(fps), "render_fps"), is_rounded=True)
 
 
 def frame_rate(env: Any) -> Fraction | None:
     """Return ``metadata["render_fps"]``: the rate of an environment that has no other clock."""
-    fps: Any = (_get(env, "metadata") or {}).get("render_fps")
-    return clock.rate(float(fps), "render_fps") if _is_number(fps) else None
+    return next((said.hz for said in _pictured(env)), None)
+
+
+def physics_rate(env: Any) -> Fraction | None:
+    """Return the control rate of an environment whose steps can be taken in parts, by its physics; else None."""
+    if most_parts(env) == 1:
+        return None
+    bare = env.unwrapped
+    return clock.rate_of_step(float(bare.model.opt.timestep) * bare.frame_skip)
 
 
 def most_parts(env: Any) -> int:

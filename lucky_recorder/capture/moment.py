@@ -20,10 +20,24 @@ class Moment:
         terminated: Whether the environment ended the episode.
         done: ``terminated or truncated``.
         success: Whether the step's info says success.
+        said: What the step's info says of success, by its key, as it was given; None if nothing.
         info: The step's info.
     """
 
-    __slots__ = ("action", "data", "done", "env", "info", "model", "obs", "reward", "robot", "success", "terminated")
+    __slots__ = (
+        "action",
+        "data",
+        "done",
+        "env",
+        "info",
+        "model",
+        "obs",
+        "reward",
+        "robot",
+        "said",
+        "success",
+        "terminated",
+    )
 
     def __init__(self, model: Any = None, data: Any = None, env: Any = None) -> None:
         self.model = model
@@ -44,4 +58,5 @@ class Moment:
         self.terminated = False
         self.done = False
         self.success = False
+        self.said: tuple[str, Any] | None = None
         self.info: dict[str, Any] = {}

@@ -62,13 +62,16 @@ class Clocks:
 UNSETTLED = Clocks(Fraction(1), Fraction(1), Fraction(1), is_settled=False)
 
 
-def clocks(settings: RecorderSettings, control: Fraction | None, substeps: int = 1) -> Clocks:
+def clocks(
+    settings: RecorderSettings, control: Fraction | None, substeps: int = 1, what: str = "the fastest rate here"
+) -> Clocks:
     """Settle the rates.
 
     Args:
         settings: Their ``data_hz``, ``frame_rate`` and ``rate`` must each divide the fastest tick evenly.
-        control: The control rate, if the environment has said it.
+        control: The control rate, if it is known.
         substeps: In how many parts a step of the environment can be taken.
+        what: What the fastest of these rates is, for the error.
 
     Raises:
         SettingsError: If there is no rate, or one does not divide; names the nearest that do.
@@ -76,10 +79,12 @@ def clocks(settings: RecorderSettings, control: Fraction | None, substeps: int =
     data = settings.data_hz or control
     if data is None:
         raise SettingsError.of(
-            "data_hz", None, "nothing here says how long a step is; give the rate of your ticks in Hz"
+            "data_hz",
+            None,
+            "nothing here says how long a step is; give the rate of your ticks in Hz, or set control_hz",
         )
     fastest = (control or data) * substeps
-    parts = [clock.divider(fastest, rate, field) for field, rate in _rates(settings, data)]
+    parts = [clock.divider(fastest, rate, field, what) for field, rate in _rates(settings, data)]
     # The slowest ticks that every rate divides, so that a step is taken in no more parts than are needed. `substeps` is
     # among the numbers to keep a step a whole number of ticks, also where all rates are below the control rate.
     return Clocks(data, control or data, fastest / math.gcd(substeps, *parts))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +14,15 @@ from lucky_recorder.capture.channels import Channel, DerivedColumn
 from lucky_recorder.capture.door import renderer as drawing
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment
+from lucky_recorder.capture.pulse import Pulse
+from lucky_recorder.capture.rates import measured
+from lucky_recorder.capture.relayout import difference
 from lucky_recorder.capture.robots import Robot
-from lucky_recorder.capture.schedule import UNSETTLED, Clocks, clocks, schedule
+from lucky_recorder.capture.schedule import Clocks, clocks, schedule
 from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.streams import at_rates, scans_of, streams_of
 from lucky_recorder.capture.sync import Sync, needs_gl
+from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import GYM_ACTION, MODES
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError, StateError
@@ -41,6 +44,10 @@ class Source:
         schema: What its rows and frames are.
         moment: What callables are given: one object for the whole recording.
         clocks: The rates.
+        period: How long a base tick lasts, in seconds of the simulation's own time; 0 where that stands still, None
+            where there is none or it is not known yet.
+        is_measured: Whether the rates were taken from how long the first step has lasted.
+        uneven_steps: How many steps have lasted another time, where that is allowed.
         needs_gl: Whether pictures are drawn here, rather than by the environment's own ``render()``.
         renderer: Draws its pictures in the worker; None where nothing is drawn here.
     """
@@ -56,6 +63,9 @@ class Source:
         self.settings = settings
         self.clocks = clocks
         self.moment = Moment(env=getattr(env, "unwrapped", env))
+        self.period = float(1 / clocks.base) if simulation is not None and clocks.is_settled else None
+        self.is_measured = False
+        self.uneven_steps = 0
         self.needs_gl = needs_gl(settings)
         self._env = env
         self._render = render
@@ -111,10 +121,15 @@ class Source:
         return self._attached.channels
 
     @property
-    def time(self) -> Any:
-        """An object whose ``time`` is the simulation's own; None without MuJoCo."""
+    def pulse(self) -> Pulse | None:
+        """Where the simulation's time and its physics steps are read; None without MuJoCo."""
         simulation = self._attached.simulation
-        return simulation.data if simulation else None
+        return simulator.pulse_of(simulation.data) if simulation else None
+
+    @property
+    def reads_after_steps(self) -> bool:
+        """Whether a row holds something of the simulation as a step has left it, such as the command."""
+        return any(channel.phase == "after" and not channel.is_returned for channel in self.channels)
 
     @property
     def instabilities(self) -> NDArray[np.int32] | None:
@@ -211,9 +226,11 @@ class Source:
         if bound is None or (bound.model is model and bound.data is data):
             return False
         attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
-        if self._schema_of(attached) != self.schema:
+        schema = self._schema_of(attached)
+        if schema != self.schema:
             raise SettingsError(
-                "the environment changed its model: its columns, robots or cameras are others than before"
+                f"the environment replaced its model by one of another layout: {difference(self.schema, schema)}; "
+                "every row of a session has the same layout: record the other model in a session of its own"
             )
         is_other = bound.model is not model
         # Where only the data are new, the worker keeps its rendering context. The record of what that context was told
@@ -226,26 +243,30 @@ class Source:
         """Whether the rates are known; until then only tick 0 can be recorded."""
         return self.clocks.is_settled
 
-    def settle_rates(self, control: Fraction) -> None:
-        """Take the rates from the control rate, once it is known; a refusal leaves everything as it was.
+    def learn_rates(self, seconds: float) -> None:
+        """Take the rates from how long the first step has lasted; a refusal leaves everything as it was.
 
         Streams, columns and robots were refused when the source was opened, if they could not be recorded.
 
         Args:
-            control: Steps of the environment per second.
+            seconds: Simulated time that the step has taken.
 
         Raises:
-            SettingsError: If a rate does not divide it, or a codec cannot hold so many frames a second.
+            SettingsError: If a rate does not divide that of the steps, or a codec cannot hold so many frames a second.
             StateError: If the rates are known already.
         """
         if self.has_rates:
             raise StateError(f"the rates are known already: {self.clocks.control} steps a second")
         # All that may be refused comes first, then the new values: so a refusal changes nothing.
-        settled = clocks(self.settings, control)
+        settled = measured(self.settings, self._env, seconds)
         streams = at_rates(self.settings, settled, self.schema.streams)
         scans = scans_of(self.settings, settled)
         self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
         self.clocks = settled
+        # As it was measured, and not as the rate says: later steps are rounded in the same way.
+        is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds)
+        self.period = float(1 / settled.control) if is_stated else seconds
+        self.is_measured = True
         self._schedule = schedule(self.settings, settled, self._attached.captures)
 
 
@@ -263,9 +284,7 @@ def open_source(
     data: mujoco.MjData | None = None,
     env: Any = None,
     render: Callable[[], Any] | None = None,
-    control: Fraction | None = None,
-    substeps: int = 1,
-    learns_rate: bool = False,
+    rates: Clocks | None = None,
 ) -> Source:
     """Look at a simulation for the first time.
 
@@ -275,14 +294,10 @@ def open_source(
         data: The data that belong to it.
         env: The environment as it is stepped, if there is one.
         render: Its ``render()``, if that gives pictures.
-        control: Steps of the environment per second, if they are known.
-        substeps: In how many parts a step of the environment can be taken.
-        learns_rate: Whether the rates may be settled later, with `Source.settle_rates`, where nothing says them yet.
+        rates: The rates, or `UNSETTLED` where the first step will show them; None: as the settings say.
 
     Raises:
         SettingsError: If the settings cannot be recorded from it.
     """
     simulation = simulator.Simulation(model, data) if model is not None and data is not None else None
-    is_unknown = settings.data_hz is None and control is None
-    rates = UNSETTLED if learns_rate and is_unknown else clocks(settings, control, substeps)
-    return Source(settings, simulation, rates, env, render)
+    return Source(settings, simulation, rates or clocks(settings, settings.control_hz), env, render)

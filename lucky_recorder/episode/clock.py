@@ -22,6 +22,7 @@ _SLOWEST, _FASTEST = Fraction(1, 1_000_000), Fraction(NANOSECONDS)
 # denominator that differs by no more than the float's rounding.
 _SIMPLE, _CLOSE = 1000, 1e-9
 _LARGEST_DENOMINATOR, _ROUNDING = 1_000_000, 4e-15
+_PLAIN, _FLOAT32, _DIFFERENCE = 100, 2e-7, 1e-11
 
 
 def rate(value: object, field: str = "data_hz") -> Fraction:
@@ -69,16 +70,38 @@ def _nearest(value: float | np.floating[Any]) -> Fraction:
 
 
 def rate_of_step(seconds: float) -> Fraction:
-    """Return the rate in Hz of a control step that lasts ``seconds`` (0.015 s is 200/3 Hz)."""
-    try:
-        return rate(1 / _exact(seconds))
-    except (TypeError, ValueError, ZeroDivisionError):
-        remedy = "the environment reports a step that is no time; set data_hz"
-        raise SettingsError.of("control step", seconds, remedy) from None
+    """Return the rate in Hz of a control step that lasts ``seconds``: the simplest that rounding leaves possible.
+
+    0.015 s is 200/3 Hz, and so is what a sum of time steps makes of it; the float32 next to 0.02 s is 50 Hz.
+
+    Raises:
+        SettingsError: If that is no time, or none from a nanosecond to a million seconds.
+    """
+    lasts = seconds if isinstance(seconds, numbers.Real) and not isinstance(seconds, bool) else math.nan
+    value = float(lasts)
+    if not 1 / _FASTEST <= value <= 1 / _SLOWEST:
+        remedy = "the environment reports a step that is no time; set control_hz"
+        raise SettingsError.of("control step", seconds, remedy)
+    # A float32 is right to 1e-7, and so is a sum of them. A difference of two times is rounded as the times are.
+    exact = 1 / Fraction(repr(value))
+    for denominator, error in ((_PLAIN, _FLOAT32), (_SIMPLE, _CLOSE)):
+        near = exact.limit_denominator(denominator)
+        if near and abs(near - exact) <= error * exact:
+            return near
+    for period in (Fraction(f"{value:.9g}"), Fraction(repr(value)).limit_denominator(_LARGEST_DENOMINATOR)):
+        if period and abs(period * exact - 1) <= _DIFFERENCE:
+            return 1 / period
+    return exact
 
 
-def divider(fast: Fraction, slow: Fraction, field: str) -> int:
+def divider(fast: Fraction, slow: Fraction, field: str, what: str = "the fastest rate here") -> int:
     """Return how many ticks of ``fast`` make one of ``slow``.
+
+    Args:
+        fast: The faster rate, Hz.
+        slow: The slower one.
+        field: The setting that asks for it, for the error.
+        what: What the faster rate is, for the error.
 
     Raises:
         SettingsError: If ``slow`` does not divide ``fast`` evenly; names the nearest rates that do.
@@ -87,10 +110,10 @@ def divider(fast: Fraction, slow: Fraction, field: str) -> int:
     if ratio.denominator == 1:
         return int(ratio)
     if ratio < 1:
-        raise SettingsError.of(field, show(slow), f"is above the fastest rate here; the nearest: {show(fast)} Hz")
+        raise SettingsError.of(field, show(slow), f"is above {what}; the nearest: {show(fast)} Hz")
     nearest = [fast / math.ceil(ratio), fast / math.floor(ratio)]
     options = " or ".join(dict.fromkeys(show(r) for r in nearest))
-    remedy = f"does not divide the fastest rate here, {show(fast)} Hz, evenly; nearest that do: {options} Hz"
+    remedy = f"does not divide {what}, {show(fast)} Hz, evenly; nearest that do: {options} Hz"
     raise SettingsError.of(field, show(slow), remedy)
 
 

@@ -91,12 +91,13 @@ class RowFiller:
             self._row = 0
             self._pair()
 
-    def join(self, ends_step: bool) -> None:
+    def join(self, ends_step: bool, was_reset: bool = False) -> None:
         """Add a tick that has no row of its own to the row that stands for it.
 
         Args:
             ends_step: Whether it is the last tick of the step in which its row began: what only that step knows, such
                 as its info, was not known when the row was finished, and is read now.
+            was_reset: Whether the simulation was reset inside the step: then only what it returned can still be read.
         """
         buffer = self.buffer
         for channel in self._merged:
@@ -105,7 +106,7 @@ class RowFiller:
             last[...] = last + value if channel.merge == "sum" else last | value
         if ends_step:
             for channel in self._reads_after:
-                if channel.merge is None:
+                if channel.merge is None and (channel.is_returned or not was_reset):
                     self._read_again(channel)
 
     def mark_reset(self, robot: int | None) -> None:

@@ -53,12 +53,15 @@ class Lane:
         self._snapshot = self._source.snapshot
         self._ticks_per_row = self._source.clocks.ticks_per_row
 
-    def attach(self) -> None:
+    def attach(self, keeps_half: bool = False) -> None:
         """Take over what is looked at from the source, after it has been bound to another simulation.
 
-        What is half taken was taken of the old one, so it goes: its scenes are given back, its row was never counted.
+        Args:
+            keeps_half: Whether the half tick that is open stays: it was taken before the step that has replaced the
+                simulation. Else it goes: its scenes are given back, its row was never counted.
         """
-        self.drop_half()
+        if not keeps_half:
+            self.drop_half()
         self._filler.attach(self._source)
         self._watch.attach(self._source)
         self._cache()
@@ -66,15 +69,15 @@ class Lane:
     def learn_rates(self) -> None:
         """Take over the source's rates, which the first step has shown. At tick 0 everything is due at any rate."""
         self._cache()
+        self._watch.learn_rates()
 
     def elapsed(self) -> float:
-        """Return how long the step that was just taken has lasted, in seconds of the simulation's own time.
-
-        Raises:
-            CaptureError: If the simulation has reset itself in it: its time says nothing then.
-        """
-        self._watch.after_step(self.ticks)
+        """Return how long the step that was just taken has lasted, in seconds of the simulation's own time."""
         return self._watch.elapsed()
+
+    def compare(self, is_done: bool, is_said: bool) -> bool:
+        """Compare the simulation after a step with that before it; see `Watch.after_step`."""
+        return self._watch.after_step(self.ticks, is_done, is_said)
 
     def look(self) -> None:
         """Take the half of a tick that comes before the step.
@@ -116,17 +119,24 @@ class Lane:
             self.snapshots = snapshot(self.ticks)
         return self.snapshots
 
-    def settle(self, new_policy_step: bool = True) -> None:
+    def settle(self, new_policy_step: bool = True, was_reset: bool = False) -> None:
         """Take the half of a tick that comes after the step: its row is finished, its frames are on their way.
+
+        Args:
+            new_policy_step: Whether a policy has run for this tick.
+            was_reset: Whether the simulation was reset inside the step. The half goes then, if its row holds something
+                of the simulation as the step has left it, such as the command: nobody knows that any more.
 
         Raises:
             CaptureError: As for `look`.
         """
-        self._watch.after_step(self.ticks)
+        if was_reset and self._loses_row():
+            self.drop_half()
+            return
         if self.ticks % self._ticks_per_row == 0:
             self._filler.finish(self.ticks, new_policy_step)
         else:
-            self._filler.join(self._ends_the_rows_step())
+            self._filler.join(self._ends_the_rows_step(), was_reset)
         # The order matters. An interrupt may strike between any two of these lines, and what has been counted by then
         # tells the worker how many ticks are whole: one whose snapshots were not handed over is not, nor is its row.
         snapshots, self.snapshots = self.snapshots, None
@@ -136,8 +146,11 @@ class Lane:
         self.ticks += 1
         if snapshots:
             self._hand_over(self.last_seen, snapshots)
-        if self.ticks <= 2:
-            self._watch.compare_clock(self.ticks, self._source.clocks.base)
+
+    def _loses_row(self) -> bool:
+        """Tell whether the row of a step that has reset the simulation would not be whole, or could not be timed."""
+        is_row = self.ticks % self._ticks_per_row == 0
+        return not self._source.has_rates or (is_row and self._source.reads_after_steps)
 
     def _ends_the_rows_step(self) -> bool:
         """Tell whether this tick is the last of the step in which its row began: what the step says is known now."""

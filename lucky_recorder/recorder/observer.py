@@ -14,6 +14,7 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.recorder.recorder import Recorder, State
+from lucky_recorder.recorder.success import truth
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -231,7 +232,7 @@ class Observer:
             StateError: If no episode is open.
         """
         self._recorder.require("end_current_episode", State.IN_EPISODE)
-        self._recorder.end(Outcome(verdict(success), reward=checked_reward(reward)))
+        self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
 
     def end_current_episode_begin_next(self, success: bool, reward: float | None = None) -> None:
         """End the open episode with a verdict and begin the next, unless the session ends with it.
@@ -240,7 +241,7 @@ class Observer:
             StateError: If no episode is open.
         """
         self._recorder.require("end_current_episode_begin_next", State.IN_EPISODE)
-        self._recorder.end(Outcome(verdict(success), reward=checked_reward(reward)))
+        self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
         if self.is_recording:
             self._recorder.begin()
 
@@ -294,18 +295,6 @@ def observer_of(recorder: Recorder) -> Observer:
     observer._recorder = recorder
     observer._model = observer._data = None
     return observer
-
-
-def verdict(success: object) -> bool:
-    """Return a verdict as a bool; anything but a truth value is a mistake.
-
-    Raises:
-        SettingsError: If ``success`` is no bool, numpy bool, 0 or 1.
-    """
-    plain = success.item() if hasattr(success, "item") and getattr(success, "size", 0) == 1 else success
-    if not isinstance(plain, int | float) or plain not in (0, 1):
-        raise SettingsError.of("success", success, "give True or False")
-    return bool(plain)
 
 
 def checked_reward(reward: float | None) -> float | None:

@@ -26,6 +26,7 @@ class PartedSteps:
     def __init__(self, env: Any, parts: int) -> None:
         self._substeps = simulator.Substeps(env, parts, self._before_part)
         self._take: Take
+        self._steps_before = 0
         self._new_policy_step = False
 
     def run(self, take: Take, step: Callable[[], Result], new_policy_step: bool) -> Result:
@@ -41,13 +42,13 @@ class PartedSteps:
         """
         self._take, self._new_policy_step = take, new_policy_step
         take.moment.clear_step()
-        before, self._substeps.is_recording = self._substeps.steps, True
+        self._steps_before, self._substeps.is_recording = self._substeps.steps, True
         try:
             result = step()
         finally:
             self._substeps.is_recording = False
         if take.state is OPEN:
-            self._require_one(self._substeps.steps - before)
+            self._require_one(self._substeps.steps - self._steps_before)
             self._settle()
         return result
 
@@ -63,7 +64,12 @@ class PartedSteps:
     def _before_part(self, part: int) -> None:
         """Look before a part of a step; the part before it is over."""
         take = self._take
+        begun = self._substeps.steps - self._steps_before + 1
+        if part == 0 and begun > 1 and take.state is OPEN:
+            self._require_one(begun)
         if part and take.state is OPEN:
+            # The last part is compared with the whole step: only then it is known whether that ends the episode.
+            take.compare()
             self._settle()
         if take.state is OPEN:
             take.look()

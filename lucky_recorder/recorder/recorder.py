@@ -15,9 +15,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lucky_recorder.capture.source import Source
+from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
+from lucky_recorder.notices import tell
 from lucky_recorder.recorder import exits, formats
 from lucky_recorder.recorder.recording import Recording
 from lucky_recorder.recorder.take import ENDED, Take
@@ -86,6 +88,11 @@ class Recorder:
             return None
         take = recording.take
         return None if take is None or take.state is ENDED else take
+
+    @property
+    def loses_reset_steps(self) -> bool:
+        """Whether a step that resets the simulation is no row, since rows hold what it was like after the step."""
+        return self.recording is not None and self.recording.source.reads_after_steps
 
     def require(self, verb: str, *states: State) -> None:
         """Refuse a verb that makes no sense here.
@@ -169,6 +176,7 @@ class Recorder:
             if not recording.source.has_rates:
                 # Without a step there is no rate, so nothing could be written: its folder is gone.
                 self.path = None
+            _tell_of_uneven_steps(recording)
 
     @contextlib.contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -273,6 +281,19 @@ class Recorder:
             self._resets_due.append(index)
         else:
             self.take.mark_reset(index, is_seeded)
+
+
+def _tell_of_uneven_steps(recording: Recording) -> None:
+    source = recording.source
+    count, source.uneven_steps = source.uneven_steps, 0
+    if not count:
+        return
+    message = (
+        f"{count} steps lasted another time than {clock.number(1 / source.clocks.base):g} s; they were recorded as "
+        f"even ones, because of uneven_steps='allow': the time stamps of {recording.place} are not the simulation's"
+    )
+    logger.warning(message)
+    tell(message)
 
 
 def _forget(recording: Recording) -> None:

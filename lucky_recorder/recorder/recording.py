@@ -11,11 +11,10 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.source import Source
-from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
@@ -31,9 +30,25 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from lucky_recorder.capture.door import simulator
+
 _MOST_FRAMES = 4
 
 _living: weakref.WeakSet[Recording] = weakref.WeakSet()
+
+
+class Renewal(NamedTuple):
+    """A model that has taken the place of another, for the worker.
+
+    Attributes:
+        after: Number of the take and tick that still saw the old one; None if no tick is open.
+        model: A private copy to draw; None if nothing is drawn.
+        casters: What scans it; None without lidars.
+    """
+
+    after: tuple[int, int] | None
+    model: mujoco.MjModel | None
+    casters: list[simulator.Caster] | None
 
 
 class Recording:
@@ -61,6 +76,7 @@ class Recording:
         self._numbers = 0
         self._is_forked = False
         self._is_given_up = False
+        self._renewal: Renewal | None = None
         self._committer = Committer(source, self.counts)
         self._devices = self._committer.devices
         self._worker = Worker(_queue_depth(source), source.settings.worker_timeout_s)
@@ -100,7 +116,7 @@ class Recording:
             SettingsError: If a rate does not divide the control rate, or a format cannot hold what is recorded.
         """
         source = self.source
-        source.settle_rates(clock.rate_of_step(seconds))
+        source.learn_rates(seconds)
         formats.refuse(source.settings, source.schema)
         # As when they are made, the session comes last: what refuses must do so before there is a session to read.
         for sink in reversed(self._committer.sinks):
@@ -141,16 +157,19 @@ class Recording:
     def begin(self, owner: Owner, seed: int | None, task: int) -> Take:
         """Begin a take. One that is still open, because an interrupt struck while it was ended, ends now."""
         self.end(Outcome(False, Reason.STOPPED))
+        self._renew()
         change = self.source.asset_change()
         if change is not None:
             self._guard(lambda: self._devices.change_assets(change), "the changed model could not be drawn")
-        self._renew_casters()
+        self._renew_casters(self._casters())
         self.take = Take(owner, self.source, self._numbers, seed, task, self.counts, self._hand_over)
         self._numbers += 1
         return self.take
 
     def _hand_over(self, seen: Seen) -> None:
         """Queue what was seen at a tick; waits while the queue is full."""
+        if self._renewal is not None and self._renewal.after != (seen.take, seen.tick):
+            self._renew()
         self._worker.put(lambda: self._committer.draw(seen))
 
     def end(self, outcome: Outcome) -> None:
@@ -166,27 +185,46 @@ class Recording:
         # ended again. The worker takes the end of a take once only.
         self.take = None
 
-    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData, in_step: bool = False) -> None:
         """Look at another model and data from here on, if these are others: some environments replace theirs.
+
+        Args:
+            model: The model that is there now.
+            data: Its data.
+            in_step: Whether they were replaced inside a step, so that half a tick is open: it was seen before.
 
         Raises:
             SettingsError: If their rows would have another layout.
         """
+        take = self.take
         if self.source.rebind(model, data):
-            # The worker has a copy of its own: the environment goes on changing its model while pictures are drawn.
-            copied = self.source.model_copy()
-            if copied is not None:
-                self._guard(lambda: self._devices.open_renderer(copied), "the new model could not be drawn")
-            self._renew_casters()
-        if self.take is not None:
+            # What was seen of the old model must be drawn and scanned with the old one.
+            seen = (take.number, take.lane.ticks) if in_step and take is not None else None
+            # The worker has copies of its own: the environment goes on changing its model while pictures are drawn.
+            self._renewal = Renewal(seen, self.source.model_copy(), self._casters())
+            if seen is None:
+                self._renew()
+        if take is not None:
             # Also where nothing was replaced: a reset sets MuJoCo's counts of bad states back, and what was seen
             # before it is out of date.
-            self.take.lane.attach()
+            take.lane.attach(keeps_half=in_step)
 
-    def _renew_casters(self) -> None:
-        """Scan the model as it is now from here on."""
-        if self.source.schema.scans:
-            casters = self.source.casters()
+    def _renew(self) -> None:
+        """Draw and scan the model that has taken the place of another from here on."""
+        renewal, self._renewal = self._renewal, None
+        if renewal is None:
+            return
+        model, casters = renewal.model, renewal.casters
+        if model is not None:
+            self._guard(lambda: self._devices.open_renderer(model), "the new model could not be drawn")
+        self._renew_casters(casters)
+
+    def _casters(self) -> list[simulator.Caster] | None:
+        """Return what scans the model as it is now; None without lidars."""
+        return self.source.casters() if self.source.schema.scans else None
+
+    def _renew_casters(self, casters: list[simulator.Caster] | None) -> None:
+        if casters is not None:
             self._worker.put(lambda: self._devices.renew_casters(casters))
 
     def _guard(self, job: Callable[[], None], what: str) -> None:
@@ -199,6 +237,7 @@ class Recording:
         Raises:
             StreamError: If one cannot be drawn.
         """
+        self._renew()
         try:
             drawn: list[Snapshot] = self._worker.call(lambda: [self._devices.developed(one) for one in snapshots])
         except Exception as error:  # as in a stream: a driver may raise anything

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from lucky_recorder.capture.moment import Moment
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.notices import tell
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.validators import is_callable_name, load_callable
 
@@ -29,63 +32,80 @@ class SuccessSignal:
         self._env = env
         self._discards = settings.discard_and_retry_failed
         self._has_warned = False
-        self._setting = settings.success
-        self.is_callable = callable(settings.success) or is_callable_name(settings.success)
-        self._read = self._reader(settings.success)
+        self._setting = setting = settings.success
+        self._called = setting if callable(setting) else None
+        self._keys: tuple[str, ...] = _KEYS if setting == "auto" else ()
+        if isinstance(setting, str) and setting.startswith("info:"):
+            self._keys = (setting.removeprefix("info:"),)
+        elif isinstance(setting, str) and is_callable_name(setting):
+            self._called = load_callable("success", setting)
+        self.is_callable = self._called is not None
 
-    def _reader(self, setting: str | Callable[..., Any]) -> Callable[[Any], bool | None]:
-        if callable(setting):
-            return lambda moment: bool(setting(moment))
-        if setting == "auto":
-            return self._auto
-        if setting == "terminated":
-            return lambda moment: bool(moment.terminated)
-        if setting.startswith("info:"):
-            key = setting.removeprefix("info:")
-            return lambda moment: _truth(moment.info, (key,))
-        if is_callable_name(setting):
-            called = load_callable("success", setting)
-            return lambda moment: bool(called(moment))
-        raise SettingsError.of("success", setting, _REMEDY)
+    def hear(self, info: Mapping[str, Any]) -> tuple[str, Any] | None:
+        """Return what a step's info says of success, by its key, as it is now; None if nothing.
 
-    def _auto(self, moment: Any) -> bool | None:
-        info = moment.info
-        said = _truth(info, _KEYS)
-        # Where an environment resets itself inside the step, this is the info of the episode that has ended.
-        if said is None and isinstance(info.get("final_info"), Mapping):
-            said = _truth(info["final_info"], _KEYS)
-        if said is None:
-            check = getattr(getattr(self._env, "unwrapped", self._env), "_check_success", None)
-            said = bool(check()) if callable(check) else None
-        return said
+        An environment may give the same dictionary, or the same array in it, at every step.
+        """
+        for key in self._keys:
+            value = info.get(key)
+            if value is not None:
+                return key, value.copy() if isinstance(value, np.ndarray) else value
+        return None
 
-    def of_step(self, moment: Any) -> bool:
+    def of_step(self, moment: Moment) -> bool:
         """Return whether a step says success; no signal is no success."""
-        return bool(self._read(moment))
+        return bool(self.peek(moment))
 
-    def peek(self, moment: Any) -> bool | None:
-        """Return what a step says of success, None if nothing."""
-        return self._read(moment)
+    def peek(self, moment: Moment, may_ask: bool = True) -> bool | None:
+        """Return what a step says of success, None if nothing.
 
-    def verdict(self, moment: Any) -> bool | None:
-        """Return an episode's verdict from its last step; None if there is no signal, which counts as failure.
+        Args:
+            moment: The step's.
+            may_ask: Whether the environment may be asked: not where it has reset itself in the step.
 
         Raises:
-            SettingsError: If there is no signal and failed episodes are discarded: nothing would ever be kept.
+            SettingsError: If it is said by a value that is no truth value.
         """
-        said = self._read(moment)
-        if said is None:
-            self._complain()
-        return said
+        if self._called is not None:
+            return truth(self._called(moment), "the success callable's answer")
+        if self._setting == "terminated":
+            return truth(moment.terminated, "terminated")
+        if moment.said is not None:
+            key, value = moment.said
+            return truth(value, f"info[{key!r}]")
+        return self._ask() if may_ask and self._setting == "auto" else None
 
-    def _complain(self) -> None:
+    def _ask(self) -> bool | None:
+        check = getattr(getattr(self._env, "unwrapped", self._env), "_check_success", None)
+        said = check() if callable(check) else None
+        return None if said is None else truth(said, "_check_success()")
+
+    def complain(self) -> None:
+        """Say that nothing tells whether an episode has succeeded, which counts as failure.
+
+        Raises:
+            SettingsError: If failed episodes are discarded: nothing would ever be kept.
+        """
         message = f"success={self._setting!r}: the environment says nothing about success"
         if self._discards:
             raise SettingsError(f"{message}, and failed episodes are discarded: nothing would ever be kept; {_REMEDY}")
         if not self._has_warned:
             self._has_warned = True
-            warnings.warn(f"{message}; episodes are recorded with success false. {_REMEDY}", UserWarning, stacklevel=5)
+            tell(f"{message}; episodes are recorded with success false. {_REMEDY}", UserWarning)
 
 
-def _truth(info: Mapping[str, Any], keys: tuple[str, ...]) -> bool | None:
-    return next((bool(info[key]) for key in keys if info.get(key) is not None), None)
+def truth(value: object, field: str) -> bool:
+    """Return a truth value as a bool: a bool, numpy's, 0 or 1, or an array of one of these.
+
+    Raises:
+        SettingsError: If it is anything else: a text ``"False"`` or a NaN would count as true.
+    """
+    if isinstance(value, bool):
+        return value
+    plain = value
+    if hasattr(value, "__array__"):
+        given = np.asarray(value)
+        plain = given.item() if given.size == 1 else None
+    if not isinstance(plain, int | float) or plain not in (0, 1):
+        raise SettingsError.of(field, value, "give True or False")
+    return bool(plain)

@@ -66,6 +66,7 @@ class Take:
         began_ns: When it began, nanoseconds since 1970.
         state: Where it stands.
         verdict: What the last step of a frozen take says of success; None where it says nothing.
+        was_reset: Whether the simulation was reset inside its last step, which has ended it.
         outcome: How it has ended; None before.
         moment: What the columns' callables are given.
         lane: Fills its rows.
@@ -96,6 +97,7 @@ class Take:
         self.began_ns = time.time_ns()
         self.state = OPEN
         self.verdict: bool | None = None
+        self.was_reset = False
         self.outcome: Outcome | None = None
         self.moment = source.moment
         # What its noise is keyed by: in another run with the same seeds it is the same.
@@ -149,8 +151,27 @@ class Take:
             raise
         return True
 
+    def compare(self, is_done: bool = False, is_said: bool = False) -> None:
+        """Compare the simulation after a step with that before it, and note whether it was reset inside of the step.
+
+        Args:
+            is_done: Whether the environment says that the episode is over.
+            is_said: Whether it says that it has reset itself.
+
+        Raises:
+            CaptureError: If the simulation became unstable and reset itself, or the step was longer or shorter than
+                the others; the take is ended as failed.
+        """
+        if self.state is not OPEN:
+            return
+        try:
+            self.was_reset = not self.lane.compare(is_done, is_said)
+        except BaseException as error:  # as above
+            self.fail(error)
+            raise
+
     def settle(self, new_policy_step: bool = True) -> None:
-        """Take the half of a tick after the step: the row is finished.
+        """Take the half of a tick after the step: the row is finished, unless the step has lost what it needs.
 
         Raises:
             CaptureError: If the tick cannot be recorded; the take is ended as failed.
@@ -162,11 +183,11 @@ class Take:
             lane.drop_half()
             return
         try:
-            if lane.ticks == 0 and not self._source.has_rates:
+            if lane.ticks == 0 and not self._source.has_rates and not self.was_reset:
                 self._owner.learn_rates(lane.elapsed())
                 lane.learn_rates()
                 self._take_rates()
-            lane.settle(new_policy_step)
+            lane.settle(new_policy_step, self.was_reset)
         except BaseException as error:  # as above
             self.fail(error)
             raise

@@ -1,64 +1,146 @@
-"""Watching a simulation for what a recording must not pass over: time that runs backwards, a state that reset itself.
+"""Watching a simulation for what a recording must not pass over: every step is compared with what it did.
 
-Nothing here is written down. What is found ends the take, or warns.
+A step moves the simulation's time on by the same amount as every other. MuJoCo also counts its physics steps, and
+begins at 0 again when it is reset. Together they show a reset inside a step, a state that MuJoCo reset itself because
+it was unstable, a step of another length, and a simulation that somebody moved between two steps.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from lucky_recorder.capture.pulse import Beat, is_reset
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode import clock
 from lucky_recorder.errors import CaptureError
 
-_CLOCK_TOLERANCE = 0.01
+# Steps of one length differ by the rounding of a sum, and by no more.
+_ROUNDING, _LEAST = 1e-5, 1e-9
+_ALLOW = "uneven_steps='allow' records them all the same, with the time stamps of even ones"
+
+
+def _nothing() -> int:
+    """Count the physics steps of an environment without a simulation."""
+    return 0
 
 
 class Watch:
     """Compares the simulation with itself from tick to tick.
+
+    It has more attributes than a class here should: two comparisons are all that a step has time for, so what they
+    need is kept at hand.
 
     Args:
         source: The simulation.
     """
 
     def __init__(self, source: Source) -> None:
-        self._last_time = -math.inf
-        self._first_time = 0.0
+        self._source = source
+        self._began = self._last = self._settled = math.nan
+        self._steps = 0
+        self._steps_a_tick: int | None = None
         self.attach(source)
 
     def attach(self, source: Source) -> None:
-        """Watch what a source is bound to now."""
-        self._time = source.time
+        """Watch what a source is bound to now. The time of the last look stays: a step may have replaced the data."""
+        pulse = source.pulse
+        self._time: Any = None if pulse is None else pulse.data
+        self._count = _nothing if pulse is None else pulse.steps
         self._instabilities = source.instabilities
+        self._steps_a_tick = None
         self._note_instabilities()
+        self.learn_rates()
+
+    def learn_rates(self) -> None:
+        """Take over how long a tick lasts, once it is known."""
+        period = self._source.period
+        self._period = period
+        around = 0.0 if period is None else max(_LEAST, _ROUNDING * period)
+        self._low = -math.inf if period is None else period - around
+        self._high = math.inf if period is None else period + around
 
     def before_step(self, tick: int) -> None:
-        """Note the time before a step.
+        """Compare the time before a step with that after the last, or a tick after the last look.
 
         Raises:
-            CaptureError: If it has run backwards.
+            CaptureError: If it has run backwards, or on by anything but a tick.
         """
         if self._time is None:
             return
         now = self._time.time
-        if now < self._last_time:
+        if now != self._settled:
+            self._look_closer(now, tick)
+        self._last = now
+
+    def _look_closer(self, now: float, tick: int) -> None:
+        """Look at a time that is not the one at which the last step has left the simulation."""
+        gap, is_first = now - self._last, math.isnan(self._last)
+        if is_first:
+            self._began = now
+            self._note_instabilities()
+        if gap < 0:
             raise CaptureError(
-                f"simulation time ran backwards, from {self._last_time:g} s to {now:g} s, at tick {tick} of the "
+                f"simulation time ran backwards, from {self._last:g} s to {now:g} s, at tick {tick} of the "
                 "episode: the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after "
                 "a reset you mean"
             )
-        self._last_time = now
+        self._steps = self._count()
+        is_even = is_first or (math.isnan(self._settled) and self._low < gap < self._high)
+        # A simulation that has not moved at all since the episode began is one whose time says nothing.
+        if not is_first:
+            self._check_stability(tick)
+        if is_even or now == self._began:
+            return
+        if math.isnan(self._settled):
+            self._refuse_uneven(gap, f"tick {tick - 1} of the episode")
+        else:
+            moved = now - self._settled
+            self._refuse_uneven(gap, f"{moved:g} s of it passed outside of env.step, before tick {tick}: that tick")
 
-    def after_step(self, tick: int) -> None:
-        """See whether the simulation has reset itself in a step, which its time alone does not always show.
+    def after_step(self, tick: int, is_done: bool = False, is_said: bool = False) -> bool:
+        """Compare the simulation after a step with that before it.
+
+        Args:
+            tick: The tick that the step ends.
+            is_done: Whether the environment says that the episode is over.
+            is_said: Whether it says that it has reset itself.
+
+        Returns:
+            Whether the step led on; False if the simulation was reset inside of it.
 
         Raises:
-            CaptureError: If it has become unstable.
+            CaptureError: If it became unstable and reset itself, or the step was longer or shorter than the others.
         """
+        if self._time is None:
+            return not is_said
+        now = self._time.time
+        steps = self._count()
+        if self._low < now - self._last < self._high and steps - self._steps == self._steps_a_tick and not is_done:
+            self._settled, self._steps = now, steps
+            return True
+        return self._compare(Beat(now, steps), tick, is_done, is_said)
+
+    def _compare(self, now: Beat, tick: int, is_done: bool, is_said: bool) -> bool:
+        """Take a longer look at a step that is the first, the last, or unlike the others."""
+        self._check_stability(tick)
+        before = Beat(self._last, self._steps)
+        if is_said or is_reset(before, now, self._period, is_done, is_first=tick == 0):
+            self._settled = math.nan
+            return False
+        lasted = now.time - before.time
+        # No row follows the last step, so no time stamp depends on how long it was: an action that is repeated until
+        # the episode is over is often cut short.
+        if not (self._low < lasted < self._high or is_done):
+            self._refuse_uneven(lasted, f"tick {tick} of the episode")
+        self._settled = now.time
+        self._steps_a_tick = now.steps - before.steps
+        self._steps = now.steps
+        return True
+
+    def _check_stability(self, tick: int) -> None:
         counts = self._instabilities
         if counts is None or counts.tobytes() == self._known_instabilities:
             return
@@ -71,30 +153,33 @@ class Watch:
                 f"{tick} of the episode; lower the time step or the commands, or call mark_reset() if you mean it"
             )
 
+    def _refuse_uneven(self, lasted: float, what: str) -> None:
+        """Count a step of another length, or refuse it."""
+        assert self._period is not None
+        if self._source.settings.uneven_steps == "allow":
+            self._source.uneven_steps += 1
+            return
+        hz = clock.show(self._source.clocks.base)
+        raise CaptureError(
+            f"{what} lasted {lasted:g} s of simulated time, the others {self._period:g} s ({hz} Hz): its time stamps "
+            f"would be wrong; {self._remedy(lasted)}"
+        )
+
+    def _remedy(self, lasted: float) -> str:
+        if self._source.is_measured or lasted <= 0:
+            return _ALLOW
+        measured = clock.show(clock.rate_of_step(lasted))
+        return f"where every tick lasts that long, data_hz={measured} says so; {_ALLOW}"
+
     def elapsed(self) -> float:
         """Return how long the step that was just taken has lasted, in seconds of the simulation's own time."""
-        return float(self._time.time - self._last_time) if self._time is not None else 0.0
+        return float(self._time.time - self._last) if self._time is not None else 0.0
 
     def forgive_reset(self) -> None:
-        """Let time run backwards before the next tick: somebody has reset the simulation and said so."""
-        self._last_time = -math.inf
+        """Let time be another before the next tick: somebody has reset the simulation and said so."""
+        self._last = self._settled = math.nan
+        self._steps_a_tick = None
         self._note_instabilities()
-
-    def compare_clock(self, ticks: int, base: Fraction) -> None:
-        """Compare the first two ticks with the rate, so that no time is mislabelled without a word."""
-        if self._time is None:
-            return
-        if ticks == 1:
-            self._first_time = self._last_time
-            return
-        step, expected = self._last_time - self._first_time, float(1 / base)
-        if self._last_time > self._first_time >= 0 and abs(step - expected) > _CLOCK_TOLERANCE * expected:
-            warnings.warn(
-                f"two ticks lie {step:g} s of simulated time apart, but the rate {clock.show(base)} Hz says "
-                f"{expected:g} s: timestamps will not be the simulation's; set data_hz",
-                RuntimeWarning,
-                stacklevel=5,
-            )
 
     def _note_instabilities(self) -> None:
         self._known_instabilities = b"" if self._instabilities is None else self._instabilities.tobytes()

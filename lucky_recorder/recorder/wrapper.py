@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, SupportsFloat, TypeVar, Unpack
+from typing import Any, NoReturn, SupportsFloat, Unpack
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from lucky_recorder.capture import find
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.errors import StateError
+from lucky_recorder.errors import CaptureError, SettingsError, StateError
+from lucky_recorder.recorder.arrival import Arrivals
 from lucky_recorder.recorder.formats import own_sinks
-from lucky_recorder.recorder.observer import checked_reward, observer_of, verdict
+from lucky_recorder.recorder.observer import checked_reward, observer_of
 from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.recorder import Recorder
-from lucky_recorder.recorder.success import SuccessSignal
+from lucky_recorder.recorder.stage import Stage, Unrecorded, trigger
+from lucky_recorder.recorder.subject import Subject
+from lucky_recorder.recorder.success import SuccessSignal, truth
 from lucky_recorder.recorder.take import FROZEN, OPEN, Take
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
-from lucky_recorder.settings.validators import callable_name, load_callable
+from lucky_recorder.settings.validators import callable_name
 
 KEEP_EPISODE = "keep_episode"
-Answer = TypeVar("Answer")
 Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
-
-
-class Stage(enum.Enum):
-    """What becomes of the environment's episodes."""
-
-    RECORDED = "recorded"
-    SKIPPED = "skipped"
-    """``episode_trigger`` leaves the present one out."""
-    DONE = "done"
-    """The present one is over: no step is a row before the next reset, whoever begins an episode meanwhile."""
-    CLOSED = "closed"
 
 
 RECORDED = Stage.RECORDED
@@ -92,14 +79,14 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.recorder = Recorder(settled, given)
         self.observer = observer_of(self.recorder)
         self._success = SuccessSignal(settled, env)
-        self._trigger = _trigger(settled)
-        self._resets_itself = _has_autoreset(env)
+        self._trigger = trigger(settled)
+        self._subject = Subject(env)
+        self._arrivals = Arrivals(settled, self._success)
+        self._unrecorded = Unrecorded()
         self._resets = 0
         self._stage = Stage.RECORDED
         self._parts: PartedSteps | None = None
-        self._observation: Any = None
         self._is_held = False
-        self._is_done = False
 
     # What the environment does.
 
@@ -119,14 +106,15 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             options = {key: value for key, value in options.items() if key != KEEP_EPISODE} or None
         if not keeps:
             self._end_by_itself()
-        self._observation, info = result = self.env.reset(seed=seed, options=options)
-        del info
-        self._is_done = False
+        result = self.env.reset(seed=seed, options=options)
+        self._arrivals.reset(result)
         if not keeps:
             self._begin(seed)
         elif self.recorder.take is not None:
             self._rebind()
             self.recorder.mark_reset(is_seeded=seed is not None)
+        # Last: where warnings are errors this raises, and then the episode has begun all the same.
+        self._unrecorded.tell_of_steps()
         return result
 
     def step(self, action: Any) -> Result:
@@ -138,9 +126,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         take = self.recorder.take
         if take is None or self._stage is not RECORDED or take.state is not OPEN:
-            return self._unrecorded_step(action)
+            return self._step_between(action)
         moment = take.moment
-        moment.obs, moment.action = self._observation, action
+        moment.obs, moment.action = self._arrivals.observation, self._arrivals.action(action)
         period = self.settings.policy_period
         new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
         # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
@@ -156,9 +144,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             take.fail(error)
             raise
         if result is None:
-            return self._unrecorded_step(action)
+            return self._step_between(action)
         self._is_held = False
-        if self._is_done and take.state is OPEN:
+        if self._arrivals.is_over and take.state is OPEN:
             self._freeze(take)
         return result
 
@@ -184,6 +172,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                     if self._parts is not None:
                         self._parts.remove()
                     self.env.close()
+        self._unrecorded.tell_of_steps()
 
     # What the user says.
 
@@ -200,7 +189,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         take = self.recorder.take
         if take is None:
             raise StateError("end_episode() needs an open episode, and there is none; call reset() first")
-        said = None if success is None else verdict(success)
+        said = None if success is None else truth(success, "success")
         self._end(take, said, checked_reward(reward))
 
     def observe(self) -> dict[str, Any]:
@@ -209,10 +198,12 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             StateError: If no episode is open.
         """
+        if self._stage is Stage.BEGINS:
+            self._begin_by_itself()
         take = self.recorder.take
         if take is None or take.state is not OPEN:
             raise StateError("observe() needs an open episode that goes on, and there is none; call reset() first")
-        take.moment.obs, take.moment.action = self._observation, None
+        take.moment.obs, take.moment.action = self._arrivals.observation, None
         return self.observer.observe()
 
     def set_task(self, index: int) -> None:
@@ -236,6 +227,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StateError: If no episode is open.
             SettingsError: If a value is no JSON.
         """
+        if self._stage is Stage.BEGINS:
+            self._begin_by_itself()
         self.observer.mark_event(kind, **fields)
 
     def hold(self) -> None:
@@ -268,42 +261,82 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _inner_step(self, take: Take, moment: Moment, action: Any) -> Result:
         """Step the environment, and keep what only the step knows, for columns and for the verdict."""
         result = self.env.step(action)
-        self._observation, moment.reward, moment.terminated, truncated, moment.info = result
-        moment.done = self._is_done = bool(moment.terminated or truncated)
+        arrivals = self._arrivals
+        arrivals.step(result, moment)
+        is_there = self._subject.is_still_there
+        if is_there is not None and not is_there():
+            self._rebind_inside(take)
+        is_said = False
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.
             self._stage = Stage.DONE
+            is_said = self._subject.says_reset(moment.info)
+            arrivals.end(moment)
+        take.compare(moment.done, is_said)
+        if take.was_reset:
+            self._stage, arrivals.is_over = Stage.DONE, True
         if self.settings.gym_columns:
-            moment.success = self._ask(take, self._success.of_step)
+            moment.success = bool(self._ask(take))
         return result
+
+    def _rebind_inside(self, take: Take) -> None:
+        """Look at the model and data that a step has put in the place of others, from its command on."""
+        try:
+            self._rebind(in_step=True)
+        except SettingsError as error:
+            raise CaptureError(f"within a step: {error}") from error
+        if take.state is not OPEN:
+            take.lane.drop_half()
 
     def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
         return parts.run(take, lambda: self._inner_step(take, take.moment, action), new_policy_step)
 
     def _freeze(self, take: Take) -> None:
         """Keep the rows as they are until the verdict falls."""
-        take.freeze(lambda: self._ask(take, self._success.peek))
+        if take.was_reset:
+            self._stage = Stage.BEGINS
+        take.freeze(lambda: self._ask(take))
+        if take.was_reset and self.recorder.loses_reset_steps:
+            self._unrecorded.tell_of_reset()
 
-    def _ask(self, take: Take, question: Callable[[Moment], Answer]) -> Answer:
+    def _ask(self, take: Take) -> bool | None:
         """Ask about success; a callable sees the state and the observation that the last step has led to."""
         if self._success.is_callable:
             take.refresh()
-            take.moment.obs = self._observation
-        return question(take.moment)
+            take.moment.obs = self._arrivals.observation
+        return self._success.peek(take.moment, may_ask=not take.was_reset)
 
-    def _unrecorded_step(self, action: Any) -> Result:
-        """Step without a row; where a wrapper inside resets by itself, a step may begin the next episode."""
-        begins = self._is_done and self._resets_itself
-        if begins:
-            self._end_by_itself()
+    # What is not recorded.
+
+    def _step_between(self, action: Any) -> Result:
+        """Step without a row. An environment that resets itself, within a step or on the next, begins an episode."""
+        if self._stage is Stage.BEGINS:
+            self._begin_by_itself()
+            return self.step(action)
+        was_over, before = self._arrivals.is_over, self._subject.beat()
         result = self.env.step(action)
-        self._observation = result[0]
-        self._is_done = bool(result[2] or result[3])
-        if self._is_done and self._stage is RECORDED:
+        if not self._is_awaited():
+            return result
+        moment = Moment()
+        self._arrivals.step(result, moment)
+        was_reset = self._subject.was_reset_since(before)
+        if was_over:
+            was_reset |= self._subject.resets_on_next_step
+        elif moment.done:
+            was_reset |= self._subject.says_reset(moment.info)
+        if was_reset:
+            self._stage = Stage.BEGINS
+        elif was_over:
+            self._unrecorded.steps += self._stage is Stage.DONE
+            self._arrivals.is_over = True
+        elif moment.done and self._stage is RECORDED:
             self._stage = Stage.DONE
-        if begins:
-            self._begin(None)
         return result
+
+    def _is_awaited(self) -> bool:
+        """Tell whether another episode may be recorded."""
+        is_over = self.recorder.recording is not None and not self.recorder.is_recording
+        return self._stage is not Stage.CLOSED and not is_over
 
     # One episode.
 
@@ -313,20 +346,28 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         is_open = take is not None and take.state is OPEN
         return self._stage is Stage.SKIPPED or (is_open and self._stage is RECORDED)
 
+    def _begin_by_itself(self) -> None:
+        """Begin the episode that the environment has begun by itself."""
+        self._end_by_itself()
+        self._arrivals.is_over = False
+        self._begin(None)
+
     def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""
         number, self._resets = self._resets, self._resets + 1
         self._is_held = False
         if self._stage is not Stage.CLOSED:
             self._stage = Stage.RECORDED if self._trigger(number) else Stage.SKIPPED
-        has_ended = self.recorder.recording is not None and not self.recorder.is_recording
-        if self._stage is not Stage.RECORDED or has_ended:
+        if not self._is_awaited():
+            return
+        if self._stage is not Stage.RECORDED:
+            self._subject.locate()
             return
         if self.recorder.is_recording:
             self._rebind()
             self.recorder.begin(seed)
         else:
-            self.recorder.start(self._open_source(), seed)
+            self.recorder.start(self._subject.open_source(self.settings), seed)
         self.recorder.mark_reset()
         self._prepare(self.recorder.open_take())
 
@@ -335,27 +376,11 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if take.ticks_per_step > 1 and self._parts is None:
             self._parts = PartedSteps(self.env, take.ticks_per_step)
 
-    def _open_source(self) -> Source:
-        """Look at the environment for the first time.
-
-        Where it has a simulation and does not say how long its steps last, the first step will show it.
-        """
-        found = find.find_simulation(self.env)
-        model, data = found or (None, None)
-        render = self.env.render if self.env.render_mode == "rgb_array" else None
-        rate, parts = self._stated_rate(found is not None), find.most_parts(self.env)
-        return open_source(self.settings, model, data, self.env, render, rate, parts, learns_rate=found is not None)
-
-    def _stated_rate(self, has_simulation: bool) -> Fraction | None:
-        """Return the control rate that the environment states."""
-        rate = find.control_rate(self.env)
-        return find.frame_rate(self.env) if rate is None and not has_simulation else rate
-
-    def _rebind(self) -> None:
-        """Find the simulation again: some environments make a new one at every reset."""
-        found = find.find_simulation(self.env)
+    def _rebind(self, in_step: bool = False) -> None:
+        """Find the simulation again: some environments make a new one at every reset, or within a step."""
+        found = self._subject.locate()
         if found is not None and self.recorder.recording is not None:
-            self.recorder.recording.rebind(*found)
+            self.recorder.recording.rebind(*found, in_step)
 
     def _end_by_itself(self) -> None:
         """End the open episode, if there is one, with the verdict of its last step."""
@@ -366,27 +391,11 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """End the open episode with the verdict that was said, or else with its last step's."""
         try:
             if said is None and take.has_rows:
-                said = take.verdict if take.verdict is not None else self._ask(take, self._success.verdict)
+                # A frozen take was asked when it froze: since then the environment may have gone on.
+                said = take.verdict if take.state is FROZEN else self._ask(take)
+                if said is None:
+                    self._success.complain()
         finally:
             # Also where asking raises: the episode is over either way.
             reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
             self.recorder.end(Outcome(bool(said), reason, reward))
-
-
-def _trigger(settings: RecorderSettings) -> Callable[[int], bool]:
-    """Return which episodes are recorded, by their number from 0."""
-    trigger = settings.episode_trigger
-    if trigger is None:
-        return lambda number: True
-    if isinstance(trigger, str):
-        trigger = load_callable("episode_trigger", trigger)
-    return trigger
-
-
-def _has_autoreset(env: Any) -> bool:
-    """Tell whether a wrapper inside resets by itself, on the step after an episode's last."""
-    while isinstance(env, gym.Wrapper):
-        if isinstance(env, gym.wrappers.Autoreset):
-            return True
-        env = env.env
-    return False

@@ -22,6 +22,8 @@ class RecorderFields(TypedDict, total=False):
     columns: Iterable[Column | Mapping[str, Any]]
     gym_columns: Flag
     data_hz: Rate | None
+    control_hz: Rate | None
+    uneven_steps: str
     files_per_chunk: SupportsIndex
     episodes_per_file: SupportsIndex
     max_episode_length_s: Number | None

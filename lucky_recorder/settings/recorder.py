@@ -33,6 +33,7 @@ _DRONE = (
     "the Drone recorder mode does not produce a usable dataset; "
     "use robot_arm, full_scene, or custom with columns of your own"
 )
+_UNEVEN = ("refuse", "allow")
 _SUCCESS = "give 'auto', 'terminated', 'info:KEY', a callable, or 'module:function'"
 # Python refuses longer waits on some systems (`threading.TIMEOUT_MAX`), and only when it is time to wait.
 _LONGEST_WAIT_S = 1_000_000
@@ -75,6 +76,10 @@ def _preset(value: str, *, field: str = "video_preset") -> str:
 
 def _quality(value: str, *, field: str = "render_quality") -> str:
     return v.one_of(value, _QUALITIES, field=field)
+
+
+def _uneven(value: str, *, field: str = "uneven_steps") -> str:
+    return v.one_of(value, _UNEVEN, field=field)
 
 
 def _wait(value: v.Number, *, field: str = "worker_timeout_s") -> float:
@@ -126,6 +131,10 @@ class RecorderSettings:
         columns: Columns of your own, after the mode's.
         gym_columns: Add ``next.reward``, ``next.done``, ``next.success`` and the policy's ``gym.action``.
         data_hz: Rows per second; None for the control rate, which it must divide evenly.
+        control_hz: Steps of the environment per second, where no simulation shows how long they last; where one does,
+            that is compared.
+        uneven_steps: What becomes of a step that lasts another time than the first: ``refuse`` it, which fails its
+            episode, or ``allow`` it, with the time stamps of even steps and a warning that counts them.
         files_per_chunk: Files in each ``chunk-NNN`` folder, 1 to 1000.
         episodes_per_file: Episodes in each data file, 1 to 1000.
         max_episode_length_s: After this much simulated time the episode ends as failed.
@@ -160,6 +169,8 @@ class RecorderSettings:
     columns: tuple[Column, ...] = attrs.field(default=(), converter=_columns)
     gym_columns: bool = attrs.field(default=False, converter=v.boolean)
     data_hz: Fraction | None = attrs.field(default=None, converter=v.optional_hertz)
+    control_hz: Fraction | None = attrs.field(default=None, converter=v.optional_hertz)
+    uneven_steps: str = attrs.field(default="refuse", converter=_uneven)
     files_per_chunk: int = attrs.field(default=40, converter=_files)
     episodes_per_file: int = attrs.field(default=1, converter=_files)
     max_episode_length_s: float | None = attrs.field(default=None, converter=v.optional_positive)

@@ -105,7 +105,7 @@ def test_a_control_step_gives_the_rate_it_stands_for(seconds: float, hz: Fractio
 
 @pytest.mark.parametrize("seconds", [0, 0.0, -0.02, math.nan, math.inf, -math.inf, None, "soon", True, 1e-12, 1e300])
 def test_a_control_step_that_is_no_time_is_refused(seconds: float) -> None:
-    with pytest.raises(SettingsError, match=r"^control step=.*set data_hz"):
+    with pytest.raises(SettingsError, match=r"^control step=.*set control_hz"):
         clock.rate_of_step(seconds)
 
 

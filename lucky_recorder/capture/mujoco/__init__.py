@@ -6,6 +6,7 @@ from lucky_recorder.capture.mujoco.camera import focal_of
 from lucky_recorder.capture.mujoco.columns import arm_columns, scene_columns
 from lucky_recorder.capture.mujoco.command import CommandMap
 from lucky_recorder.capture.mujoco.lidar import Caster, Scan, site_of
+from lucky_recorder.capture.mujoco.pulse import pulse_of
 from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.robots import find_robots
 from lucky_recorder.capture.mujoco.simulation import Simulation
@@ -27,6 +28,7 @@ __all__ = [
     "find_quantity",
     "find_robots",
     "focal_of",
+    "pulse_of",
     "refresh_bounds",
     "scene_columns",
     "site_of",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.sync import Sync
+from lucky_recorder.errors import SettingsError
 
 
 class Simulation:
@@ -22,9 +23,13 @@ class Simulation:
         model: The user's model.
         data: The user's data.
         private: The private data; valid after `sync`.
+
+    Raises:
+        SettingsError: If the data is that of another model: copying a state would write past the end of arrays.
     """
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        _check_belongs(model, data)
         self.model = model
         self.data = data
         self.private = mujoco.MjData(model)
@@ -67,6 +72,34 @@ class Simulation:
         else:
             for step in self._steps:
                 step(self.model, self.private)
+
+
+# What makes the arrays of a model's data as long as they are.
+_SIZES = (
+    "nq",
+    "nv",
+    "nu",
+    "na",
+    "nbody",
+    "njnt",
+    "ngeom",
+    "nsite",
+    "ncam",
+    "nmocap",
+    "nsensordata",
+    "neq",
+    "nuserdata",
+)
+
+
+def _check_belongs(model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    other = data.model
+    if other is model:
+        return
+    wrong = [name for name in _SIZES if getattr(other, name) != getattr(model, name)]
+    if wrong:
+        sizes = ", ".join(f"{name} {getattr(other, name)} and not {getattr(model, name)}" for name in wrong)
+        raise SettingsError(f"the MjData is that of another model ({sizes}); make it anew with mujoco.MjData(model)")
 
 
 def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], None]:

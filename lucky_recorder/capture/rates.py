@@ -1,0 +1,89 @@
+"""The control rate: how many steps of an environment make a second. A simulation shows it; else something must say it.
+
+What the environment states (``dt``, ``control_freq`` and the like) is often that of the physics, or of the environment
+before a wrapper repeated its actions. So where there is a simulation it is only compared.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from lucky_recorder.capture import find
+from lucky_recorder.capture.schedule import UNSETTLED, Clocks, clocks
+from lucky_recorder.episode import clock
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.notices import tell
+from lucky_recorder.settings.recorder import RecorderSettings
+
+
+def opening(settings: RecorderSettings, env: Any, has_simulation: bool) -> Clocks:
+    """Return the rates of a recording when it is opened.
+
+    Where a simulation is found the first step will show them, so they are not settled yet; unless something must be
+    looked at inside of the steps, so inside of the first one too.
+
+    Args:
+        settings: What is recorded.
+        env: The environment as it is stepped.
+        has_simulation: Whether a MuJoCo simulation was found in it.
+
+    Raises:
+        SettingsError: If nothing says how long a step is, or a rate does not divide.
+    """
+    if not has_simulation:
+        return clocks(settings, stated(settings, env))
+    control = find.physics_rate(env)
+    if control is None:
+        return UNSETTLED
+    try:
+        settled = clocks(settings, control, find.most_parts(env))
+    except SettingsError:  # then the first step shows what the rate really is, and the refusal can say it
+        return UNSETTLED
+    if settled.ticks_per_step == 1:
+        return UNSETTLED
+    _compare(settings, env, control)
+    return settled
+
+
+def stated(settings: RecorderSettings, env: Any) -> Fraction | None:
+    """Return the control rate as it is stated, by the settings or else by the environment; None if nobody does."""
+    return settings.control_hz or find.control_rate(env) or find.frame_rate(env)
+
+
+def measured(settings: RecorderSettings, env: Any, seconds: float) -> Clocks:
+    """Settle the rates by how long the first step has lasted.
+
+    Args:
+        settings: What is recorded.
+        env: The environment as it is stepped.
+        seconds: Simulated time that the step has taken; 0 where the simulation's time stands still.
+
+    Raises:
+        SettingsError: If a rate does not divide the measured one, or the time stands still and nothing else says it.
+    """
+    if seconds <= 0:
+        return clocks(settings, stated(settings, env))
+    control = clock.rate_of_step(seconds)
+    if settings.control_hz is not None and settings.uneven_steps == "allow":
+        # Then the first step may be unlike the others, and somebody knows better.
+        return clocks(settings, settings.control_hz)
+    _compare(settings, env, control)
+    return clocks(settings, control, what=f"the control rate as measured (a step lasts {seconds:g} s)")
+
+
+def _compare(settings: RecorderSettings, env: Any, control: Fraction) -> None:
+    """Compare what is stated with what is measured; the environment is told of once, the settings are refused."""
+    said = None if settings.control_hz is None else find.Statement("control_hz", settings.control_hz)
+    if said is not None and not said.holds(control):
+        remedy = (
+            f"but a step lasts {float(1 / control):g} s of simulated time, which is {clock.show(control)} Hz; leave it "
+            "out, or set uneven_steps='allow' if the first step is unlike the others"
+        )
+        raise SettingsError.of("control_hz", clock.show(said.hz), remedy)
+    wrong = [one.text for one in find.statements(env) if not one.holds(control)]
+    if wrong:
+        tell(
+            f"the environment states {', '.join(wrong)}, but a step lasts {float(1 / control):g} s of simulated time, "
+            f"which is {clock.show(control)} Hz; it is recorded as measured"
+        )

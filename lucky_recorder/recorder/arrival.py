@@ -1,0 +1,136 @@
+"""Arrivals: what an environment hands out, checked and copied when it arrives.
+
+Environments fill one buffer again and again, policies normalise what they are given in place, and a wrapper may change
+an info. What a row or a verdict is made of must not change with them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lucky_recorder.capture.moment import Moment
+from lucky_recorder.errors import CaptureError, shown
+from lucky_recorder.recorder.success import SuccessSignal, truth
+from lucky_recorder.settings.recorder import RecorderSettings
+
+# Where gymnasium's vector environments, and those that follow them, put the info of the episode that has ended.
+_FINAL = "final_info"
+_GYMNASIUM = "gymnasium's environments return"
+_OF_A_STEP = "(observation, reward, terminated, truncated, info)"
+# Whether a step ends an episode, by what it returns; numpy's truth values are equal to these, and so found.
+_ENDS = {(one, other): one or other for one in (False, True) for other in (False, True)}
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
+
+
+class Arrivals:
+    """Takes in what an environment returns.
+
+    Attributes:
+        observation: The last observation: the one that the next action is chosen on.
+        is_over: Whether the last step has ended its episode.
+
+    Args:
+        settings: What is recorded: no more is copied than that needs.
+        success: What hears of success.
+    """
+
+    def __init__(self, settings: RecorderSettings, success: SuccessSignal) -> None:
+        self.observation: Any = None
+        self.is_over = False
+        self._hear = success.hear
+        columns = settings.columns if settings.record_data else ()
+        # A function of the user's may look at anything.
+        self._keeps_all = success.is_callable or any(c.is_called for c in columns)
+        sources = [c.source for c in columns if isinstance(c.source, str)]
+        self._keeps_observations = self._keeps_all or any(source.startswith("gym:obs") for source in sources)
+
+    def reset(self, result: Any) -> None:
+        """Take in what a reset has returned.
+
+        Raises:
+            CaptureError: If that is no observation and info: an old environment gives the observation alone, and one
+                of two values would pass for both.
+        """
+        if type(result) is not tuple or len(result) != 2 or not isinstance(result[1], Mapping):
+            remedy = "wrap the environment so that its reset returns an info too, as an empty dict if there is nothing"
+            raise CaptureError(f"env.reset returned {shown(result)}; {_GYMNASIUM} (observation, info): {remedy}")
+        self.observation = copied(result[0]) if self._keeps_observations else result[0]
+        self.is_over = False
+
+    def action(self, action: Any) -> Any:
+        """Return an action as it is before the environment has it, which may clip it in place."""
+        return copied(action) if self._keeps_all else action
+
+    def step(self, result: Any, moment: Moment) -> None:
+        """Take in what a step has returned.
+
+        Args:
+            result: What ``env.step`` has returned.
+            moment: It is told the reward, the info and how the step ended.
+
+        Raises:
+            CaptureError: If that is not what gymnasium's environments return.
+            SettingsError: If ``terminated`` or ``truncated`` is no truth value.
+        """
+        try:
+            observation, moment.reward, moment.terminated, truncated, info = result
+        except (TypeError, ValueError):
+            raise _wrong_step(result) from None
+        if info.__class__ is not dict:
+            info = _plain(info)
+        self.observation = copied(observation) if self._keeps_observations else observation
+        moment.info = copied(info) if self._keeps_all else info
+        moment.said = self._hear(info) if info else None
+        moment.done = self.is_over = ends(moment.terminated, truncated)
+
+    def end(self, moment: Moment) -> None:
+        """Take the info of the episode that a step has ended, where that of the next one stands in its place."""
+        final = moment.info.get(_FINAL)
+        if isinstance(final, Mapping):
+            moment.said = self._hear(final) or moment.said
+            moment.info = dict(final)
+
+
+def _plain(info: Any) -> dict[str, Any]:
+    if not isinstance(info, Mapping):
+        remedy = "return an empty one where there is nothing to say"
+        raise CaptureError(f"env.step returned info={shown(info)}; {_GYMNASIUM} a dict: {remedy}")
+    return dict(info)
+
+
+def _wrong_step(result: Any) -> CaptureError:
+    what = f"{len(result)} values" if isinstance(result, tuple | list) else shown(result)
+    remedy = "wrap an environment of the old gym, whose done is terminated here, or truncated by a time limit"
+    return CaptureError(f"env.step returned {what}; {_GYMNASIUM} {_OF_A_STEP}: {remedy}")
+
+
+def ends(terminated: Any, truncated: Any) -> bool:
+    """Tell whether a step ends an episode.
+
+    Raises:
+        SettingsError: If one of the two is no truth value.
+    """
+    try:
+        return _ENDS[terminated, truncated]
+    except (KeyError, TypeError):  # an array of one cannot be looked up
+        return truth(terminated, "terminated") | truth(truncated, "truncated")
+
+
+def copied(value: Any) -> Any:
+    """Return a value that nobody else can change: containers and arrays in it are copied, plain values stay."""
+    if type(value) is np.ndarray and value.dtype != object:
+        return value.copy()
+    if isinstance(value, _PLAIN):
+        return value
+    if type(value) is dict:
+        return {key: copied(one) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(copied(one) for one in value)
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # an object of the environment's own may refuse, and then it is nothing that a column could hold
+        return value

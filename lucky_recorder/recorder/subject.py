@@ -1,0 +1,100 @@
+"""The subject: the environment that is recorded, as far as it must be known from outside.
+
+Where its simulation is, and whether it has been reset: by whoever called `reset`, or by itself, inside a step or on the
+step after one that was the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lucky_recorder.capture import find, rates
+from lucky_recorder.capture.door import simulator
+from lucky_recorder.capture.pulse import Beat, Pulse, is_reset
+from lucky_recorder.capture.source import Source, open_source
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.settings.recorder import RecorderSettings
+
+# By which entries of a step's info environments say that they have reset themselves inside of it: gymnasium's words,
+# those of its older versions, and Stable-Baselines3's.
+_SAID = ("final_obs", "final_observation", "final_info", "terminal_observation")
+_MODE = "autoreset_mode"
+
+
+class Subject:
+    """What is known of an environment from outside.
+
+    Attributes:
+        env: The environment.
+        is_still_there: Returns whether its simulation is the one that was found last; None where there is none.
+        resets_on_next_step: Whether it says that the step after an episode's last one resets it.
+
+    Args:
+        env: As above.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.is_still_there: Callable[[], bool] | None = None
+        modes = {str(getattr(mode, "name", mode)).upper().replace("_", "") for mode in _modes(env)}
+        self.resets_on_next_step = "NEXTSTEP" in modes
+        self._resets_in_step = "SAMESTEP" in modes
+        self._pulse: Pulse | None = None
+
+    def locate(self) -> find.Found | None:
+        """Find the simulation, again if it was found before; None if there is none."""
+        located = find.locate_simulation(self.env)
+        self.is_still_there = located.is_still_there if located else None
+        self._pulse = simulator.pulse_of(located.found.data) if located else None
+        return located.found if located else None
+
+    def open_source(self, settings: RecorderSettings) -> Source:
+        """Look at the environment for the first time.
+
+        Raises:
+            SettingsError: If it cannot be recorded so.
+        """
+        _check_acts(self.env)
+        found = self.locate()
+        model, data = found or (None, None)
+        render = self.env.render if self.env.render_mode == "rgb_array" else None
+        clocks = rates.opening(settings, self.env, found is not None)
+        return open_source(settings, model, data, self.env, render, clocks)
+
+    def says_reset(self, info: Mapping[str, Any]) -> bool:
+        """Tell whether the last step of an episode says that the environment has reset itself inside of it."""
+        return self._resets_in_step or any(key in info for key in _SAID)
+
+    def beat(self) -> Beat | None:
+        """Return how its simulation stands; None where there is none."""
+        return None if self._pulse is None else self._pulse.beat()
+
+    def was_reset_since(self, before: Beat | None) -> bool:
+        """Tell whether its simulation was reset since then, or made anew."""
+        if before is None or self.is_still_there is None:
+            return False
+        if not self.is_still_there():
+            self.locate()
+            return True
+        now = self.beat()
+        return now is not None and is_reset(before, now, None, is_done=False, is_first=False)
+
+
+def _modes(env: Any) -> Iterator[Any]:
+    """Walk through all that says how an environment resets itself: a wrapper of gymnasium's, and metadata."""
+    metadata = getattr(env, "metadata", None)
+    if isinstance(metadata, Mapping) and metadata.get(_MODE) is not None:
+        yield metadata[_MODE]
+    while env is not None and hasattr(env, "env"):
+        if any(kind.__name__ == "Autoreset" and kind.__module__.startswith("gymnasium.") for kind in type(env).__mro__):
+            yield "next_step"
+        env = env.env
+
+
+def _check_acts(env: Any) -> None:
+    """Refuse an environment that takes no action: whoever made it has misconfigured its controller."""
+    space = getattr(env, "action_space", None)
+    if 0 in (getattr(space, "shape", None) or ()):
+        remedy = "the environment takes no action; give it one, or record its model with lucky_recorder.Observer"
+        raise SettingsError.of("action_space", space, remedy)
