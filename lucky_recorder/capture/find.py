@@ -82,20 +82,29 @@ def locate_simulation(env: Any) -> Located | None:
                 _bare(_get(place.value, name), name, inner) for name, inner in zip(pair, _INNER, strict=True)
             )
             if _is_pair(model, data):
-                ways = (".".join((*place.path, way)) for way in (to_model, to_data))
-                return Located(Found(model, data), _comparing(place.root, attrgetter(*ways), model, data))
+                ways = ".".join((*place.path, to_model)), ".".join((*place.path, to_data))
+                return Located(Found(model, data), _comparing(place.root, ways, model, data))
     return None
 
 
-def _comparing(root: Any, both: Callable[[Any], tuple[Any, Any]], model: Any, data: Any) -> Callable[[], bool]:
+def _comparing(root: Any, ways: tuple[str, str], model: Any, data: Any) -> Callable[[], bool]:
+    both = attrgetter(*ways)
+
+    def is_at_hand() -> bool:
+        try:
+            return root.model is model and root.data is data
+        except Exception:  # as for properties: then it is not there any more
+            return False
+
     def is_still_there() -> bool:
         try:
             present_model, present_data = both(root)
-        except Exception:  # as for properties: then it is not there any more
+        except Exception:  # as above
             return False
         return present_model is model and present_data is data
 
-    return is_still_there
+    # This is asked at every step. Most environments keep both on themselves, where they are found at once.
+    return is_at_hand if ways == ("model", "data") else is_still_there
 
 
 def _inward(env: Any) -> Iterator[Place]:

@@ -20,7 +20,7 @@ class Moment:
         terminated: Whether the environment ended the episode.
         done: ``terminated or truncated``.
         success: Whether the step's info says success.
-        said: What the step's info says of success, by its key, as it was given; None if nothing.
+        said: What the step's info says of success, before anybody asks whether that is a truth value.
         info: The step's info.
     """
 
@@ -58,5 +58,5 @@ class Moment:
         self.terminated = False
         self.done = False
         self.success = False
-        self.said: tuple[str, Any] | None = None
+        self.said: Any = None
         self.info: dict[str, Any] = {}

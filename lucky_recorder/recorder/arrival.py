@@ -32,6 +32,7 @@ class Arrivals:
     Attributes:
         observation: The last observation: the one that the next action is chosen on.
         is_over: Whether the last step has ended its episode.
+        keeps_all: Whether functions of the user's may look at anything, so that everything must be kept as it arrives.
 
     Args:
         settings: What is recorded: no more is copied than that needs.
@@ -41,12 +42,12 @@ class Arrivals:
     def __init__(self, settings: RecorderSettings, success: SuccessSignal) -> None:
         self.observation: Any = None
         self.is_over = False
-        self._hear = success.hear
+        self._first, self._hear = success.keys[0], success.hear
         columns = settings.columns if settings.record_data else ()
         # A function of the user's may look at anything.
-        self._keeps_all = success.is_callable or any(c.is_called for c in columns)
+        self.keeps_all = success.is_callable or any(c.is_called for c in columns)
         sources = [c.source for c in columns if isinstance(c.source, str)]
-        self._keeps_observations = self._keeps_all or any(source.startswith("gym:obs") for source in sources)
+        self._keeps_observations = self.keeps_all or any(source.startswith("gym:obs") for source in sources)
 
     def reset(self, result: Any) -> None:
         """Take in what a reset has returned.
@@ -60,10 +61,6 @@ class Arrivals:
             raise CaptureError(f"env.reset returned {shown(result)}; {_GYMNASIUM} (observation, info): {remedy}")
         self.observation = copied(result[0]) if self._keeps_observations else result[0]
         self.is_over = False
-
-    def action(self, action: Any) -> Any:
-        """Return an action as it is before the environment has it, which may clip it in place."""
-        return copied(action) if self._keeps_all else action
 
     def step(self, result: Any, moment: Moment) -> None:
         """Take in what a step has returned.
@@ -83,15 +80,19 @@ class Arrivals:
         if info.__class__ is not dict:
             info = _plain(info)
         self.observation = copied(observation) if self._keeps_observations else observation
-        moment.info = copied(info) if self._keeps_all else info
-        moment.said = self._hear(info) if info else None
-        moment.done = self.is_over = ends(moment.terminated, truncated)
+        moment.info = copied(info) if self.keeps_all else info
+        # Most say nothing, or a plain truth value. This is done at every step, so without a call.
+        said = info.get(self._first)
+        moment.said = said if said.__class__ is bool else self._hear(info)
+        is_over = (moment.terminated is not False or truncated is not False) and ends(moment.terminated, truncated)
+        moment.done = self.is_over = is_over
 
     def end(self, moment: Moment) -> None:
         """Take the info of the episode that a step has ended, where that of the next one stands in its place."""
         final = moment.info.get(_FINAL)
         if isinstance(final, Mapping):
-            moment.said = self._hear(final) or moment.said
+            said = self._hear(final)
+            moment.said = moment.said if said is None else said
             moment.info = dict(final)
 
 

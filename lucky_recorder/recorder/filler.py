@@ -17,7 +17,9 @@ from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, EpisodeBuffer
 
-Copies = list[tuple[Any, Any]]
+Copies = list[tuple[Any, Any, Any]]
+# At hand: to look it up in `math` costs a tenth of a copy.
+_INFINITE = math.inf
 
 
 class RowFiller:
@@ -33,6 +35,7 @@ class RowFiller:
 
     def __init__(self, buffer: EpisodeBuffer, source: Source) -> None:
         self.buffer = buffer
+        self._flag = buffer.flags.append
         self._row = 0
         self._pending_flags = 0
         self.attach(source)
@@ -52,7 +55,8 @@ class RowFiller:
         self._copies_before, self._copies_after = self._pairs("before"), self._pairs("after")
 
     def _pairs(self, phase: Phase) -> Copies:
-        return [(self.buffer.blocks[c.name].open, c.view) for c in self._viewed if c.phase == phase]
+        mine = [(self.buffer.blocks[c.name].open, c.view) for c in self._viewed if c.phase == phase]
+        return [(block, view, view.dot) for block, view in mine if view is not None]
 
     def read_before(self, tick: int) -> None:
         """Read what a row holds of the state before its step.
@@ -61,10 +65,10 @@ class RowFiller:
             CaptureError: If a value is not finite, or a column's source gave what cannot be recorded.
         """
         row = self._row
-        for block, view in self._copies_before:
+        for block, view, dot in self._copies_before:
             block[row] = view
             # One product tells whether all of it is finite; only where it does not, each value is looked at.
-            if not view.dot(view) < math.inf:
+            if not dot(view) < _INFINITE:
                 self._refuse_infinite("before", tick)
         for channel in self._reads_before:
             self._read(channel)
@@ -76,13 +80,13 @@ class RowFiller:
             CaptureError: As for `read_before`.
         """
         row = self._row
-        for block, view in self._copies_after:
+        for block, view, dot in self._copies_after:
             block[row] = view
-            if not view.dot(view) < math.inf:
+            if not dot(view) < _INFINITE:
                 self._refuse_infinite("after", tick)
         for channel in self._reads_after:
             self._read(channel)
-        self.buffer.flags.append((NEW_POLICY_STEP if new_policy_step else 0) | self._pending_flags)
+        self._flag((NEW_POLICY_STEP if new_policy_step else 0) | self._pending_flags)
         self._pending_flags = 0
         self._row = row + 1
         if self._row == BLOCK_ROWS:

@@ -23,6 +23,7 @@ class Lane:
 
     Attributes:
         buffer: The episode in flight.
+        watch: Compares the simulation with itself.
         ticks: Finished ticks, at the base rate.
         snapshots: What cameras and lidars saw at the half tick that is open.
         last_seen: The last tick whose snapshots were handed over, or -1.
@@ -43,7 +44,7 @@ class Lane:
         self._source = source
         self._hand_over = hand_over
         self._filler = RowFiller(self.buffer, source)
-        self._watch = Watch(source)
+        self.watch = Watch(source)
         self._seen_in: bytes | None = None
         self._cache()
 
@@ -63,21 +64,17 @@ class Lane:
         if not keeps_half:
             self.drop_half()
         self._filler.attach(self._source)
-        self._watch.attach(self._source)
+        self.watch.attach(self._source)
         self._cache()
 
     def learn_rates(self) -> None:
         """Take over the source's rates, which the first step has shown. At tick 0 everything is due at any rate."""
         self._cache()
-        self._watch.learn_rates()
+        self.watch.learn_rates()
 
     def elapsed(self) -> float:
         """Return how long the step that was just taken has lasted, in seconds of the simulation's own time."""
-        return self._watch.elapsed()
-
-    def compare(self, is_done: bool, is_said: bool) -> bool:
-        """Compare the simulation after a step with that before it; see `Watch.after_step`."""
-        return self._watch.after_step(self.ticks, is_done, is_said)
+        return self.watch.elapsed()
 
     def look(self) -> None:
         """Take the half of a tick that comes before the step.
@@ -88,7 +85,7 @@ class Lane:
         """
         if self.is_open:
             self.drop_half()
-        self._watch.before_step(self.ticks)
+        self.watch.before_step(self.ticks)
         if self._sync is not None:
             self._sync()
         if self.ticks % self._ticks_per_row == 0:
@@ -167,7 +164,7 @@ class Lane:
     def mark_reset(self, robot: int | None = None) -> None:
         """Flag the next row as the first after a reset; time may run backwards before it."""
         self._filler.mark_reset(robot)
-        self._watch.forgive_reset()
+        self.watch.forgive_reset()
         if not self.is_open:
             self.drop_half()
 

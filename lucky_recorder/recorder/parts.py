@@ -69,7 +69,7 @@ class PartedSteps:
             self._require_one(begun)
         if part and take.state is OPEN:
             # The last part is compared with the whole step: only then it is known whether that ends the episode.
-            take.compare()
+            take.led_on()
             self._settle()
         if take.state is OPEN:
             take.look()

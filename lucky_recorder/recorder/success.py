@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +18,19 @@ _KEYS = ("is_success", "success")
 _REMEDY = "set success='info:KEY', 'terminated' or a callable, or say it with env.end_episode(success=...)"
 
 
+class Said(NamedTuple):
+    """A value that stands for success in a step's info, and its key."""
+
+    key: str
+    value: Any
+
+
 class SuccessSignal:
     """Reads whether an episode has succeeded from its last step.
 
     Attributes:
         is_callable: Whether a callable of the user's decides: it may look at anything.
+        keys: The two entries of a step's info that may say it, the first one first; None for none.
 
     Args:
         settings: Their ``success`` says where to look; with ``discard_and_retry_failed`` a missing signal is an error.
@@ -34,23 +43,24 @@ class SuccessSignal:
         self._has_warned = False
         self._setting = setting = settings.success
         self._called = setting if callable(setting) else None
-        self._keys: tuple[str, ...] = _KEYS if setting == "auto" else ()
+        self.keys: tuple[str | None, str | None] = _KEYS if setting == "auto" else (None, None)
         if isinstance(setting, str) and setting.startswith("info:"):
-            self._keys = (setting.removeprefix("info:"),)
+            self.keys = setting.removeprefix("info:"), None
         elif isinstance(setting, str) and is_callable_name(setting):
             self._called = load_callable("success", setting)
         self.is_callable = self._called is not None
 
-    def hear(self, info: Mapping[str, Any]) -> tuple[str, Any] | None:
-        """Return what a step's info says of success, by its key, as it is now; None if nothing.
+    def hear(self, info: Mapping[Any, Any]) -> Any:
+        """Return what a step's info says of success as it is now, to be made a verdict of later; None if nothing.
 
         An environment may give the same dictionary, or the same array in it, at every step.
         """
-        for key in self._keys:
-            value = info.get(key)
-            if value is not None:
-                return key, value.copy() if isinstance(value, np.ndarray) else value
-        return None
+        first, second = self.keys
+        key, value = first, info.get(first)
+        if value is None:
+            key, value = second, info.get(second)
+        # What is plain says enough. Anything else is kept with its key, in case that it is no truth value.
+        return value if value is None or value.__class__ is bool else Said(str(key), copy.copy(value))
 
     def of_step(self, moment: Moment) -> bool:
         """Return whether a step says success; no signal is no success."""
@@ -70,9 +80,9 @@ class SuccessSignal:
             return truth(self._called(moment), "the success callable's answer")
         if self._setting == "terminated":
             return truth(moment.terminated, "terminated")
-        if moment.said is not None:
-            key, value = moment.said
-            return truth(value, f"info[{key!r}]")
+        said = moment.said
+        if said is not None:
+            return said if isinstance(said, bool) else truth(said.value, f"info[{said.key!r}]")
         return self._ask() if may_ask and self._setting == "auto" else None
 
     def _ask(self) -> bool | None:

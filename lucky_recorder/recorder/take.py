@@ -70,6 +70,8 @@ class Take:
         outcome: How it has ended; None before.
         moment: What the columns' callables are given.
         lane: Fills its rows.
+        led_on: Compares the simulation after a step with that before it: `Watch.after_step`. Whoever calls it must fail
+            the take if it raises, since half a tick is open.
         ticks_per_step: Base ticks in a step of the environment.
 
     Args:
@@ -103,6 +105,7 @@ class Take:
         # What its noise is keyed by: in another run with the same seeds it is the same.
         key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.lane = Lane(source, task, lambda tick, snapshots: hand_over(Seen(number, key, tick, snapshots)))
+        self.led_on = self.lane.watch.after_step
         self._owner = owner
         self._source = source
         self._counts = counts
@@ -150,25 +153,6 @@ class Take:
             self.fail(error)
             raise
         return True
-
-    def compare(self, is_done: bool = False, is_said: bool = False) -> None:
-        """Compare the simulation after a step with that before it, and note whether it was reset inside of the step.
-
-        Args:
-            is_done: Whether the environment says that the episode is over.
-            is_said: Whether it says that it has reset itself.
-
-        Raises:
-            CaptureError: If the simulation became unstable and reset itself, or the step was longer or shorter than
-                the others; the take is ended as failed.
-        """
-        if self.state is not OPEN:
-            return
-        try:
-            self.was_reset = not self.lane.compare(is_done, is_said)
-        except BaseException as error:  # as above
-            self.fail(error)
-            raise
 
     def settle(self, new_policy_step: bool = True) -> None:
         """Take the half of a tick after the step: the row is finished, unless the step has lost what it needs.

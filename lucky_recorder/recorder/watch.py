@@ -40,8 +40,7 @@ class Watch:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._began = self._last = self._settled = math.nan
-        self._steps = 0
-        self._steps_a_tick: int | None = None
+        self._steps = self._tick = 0
         self.attach(source)
 
     def attach(self, source: Source) -> None:
@@ -50,7 +49,7 @@ class Watch:
         self._time: Any = None if pulse is None else pulse.data
         self._count = _nothing if pulse is None else pulse.steps
         self._instabilities = source.instabilities
-        self._steps_a_tick = None
+        self._is_fresh = True
         self._note_instabilities()
         self.learn_rates()
 
@@ -71,6 +70,7 @@ class Watch:
         if self._time is None:
             return
         now = self._time.time
+        self._tick = tick
         if now != self._settled:
             self._look_closer(now, tick)
         self._last = now
@@ -100,11 +100,10 @@ class Watch:
             moved = now - self._settled
             self._refuse_uneven(gap, f"{moved:g} s of it passed outside of env.step, before tick {tick}: that tick")
 
-    def after_step(self, tick: int, is_done: bool = False, is_said: bool = False) -> bool:
+    def after_step(self, is_done: bool = False, is_said: bool = False) -> bool:
         """Compare the simulation after a step with that before it.
 
         Args:
-            tick: The tick that the step ends.
             is_done: Whether the environment says that the episode is over.
             is_said: Whether it says that it has reset itself.
 
@@ -117,15 +116,15 @@ class Watch:
         if self._time is None:
             return not is_said
         now = self._time.time
-        steps = self._count()
-        if self._low < now - self._last < self._high and steps - self._steps == self._steps_a_tick and not is_done:
-            self._settled, self._steps = now, steps
+        if self._low < now - self._last < self._high and not is_done and not self._is_fresh:
+            self._settled = now
             return True
-        return self._compare(Beat(now, steps), tick, is_done, is_said)
+        return self._compare(Beat(now, self._count()), self._tick, is_done, is_said)
 
     def _compare(self, now: Beat, tick: int, is_done: bool, is_said: bool) -> bool:
         """Take a longer look at a step that is the first, the last, or unlike the others."""
         self._check_stability(tick)
+        # The steps are those of the last longer look: there were no fewer before this step.
         before = Beat(self._last, self._steps)
         if is_said or is_reset(before, now, self._period, is_done, is_first=tick == 0):
             self._settled = math.nan
@@ -135,9 +134,7 @@ class Watch:
         # the episode is over is often cut short.
         if not (self._low < lasted < self._high or is_done):
             self._refuse_uneven(lasted, f"tick {tick} of the episode")
-        self._settled = now.time
-        self._steps_a_tick = now.steps - before.steps
-        self._steps = now.steps
+        self._settled, self._steps, self._is_fresh = now.time, now.steps, False
         return True
 
     def _check_stability(self, tick: int) -> None:
@@ -178,7 +175,7 @@ class Watch:
     def forgive_reset(self) -> None:
         """Let time be another before the next tick: somebody has reset the simulation and said so."""
         self._last = self._settled = math.nan
-        self._steps_a_tick = None
+        self._is_fresh = True
         self._note_instabilities()
 
     def _note_instabilities(self) -> None:

@@ -13,7 +13,7 @@ from lucky_recorder.capture.moment import Moment
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import CaptureError, SettingsError, StateError
-from lucky_recorder.recorder.arrival import Arrivals
+from lucky_recorder.recorder.arrival import Arrivals, copied
 from lucky_recorder.recorder.formats import own_sinks
 from lucky_recorder.recorder.observer import checked_reward, observer_of
 from lucky_recorder.recorder.parts import PartedSteps
@@ -80,12 +80,15 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.observer = observer_of(self.recorder)
         self._success = SuccessSignal(settled, env)
         self._trigger = trigger(settled)
+        self._policy_period, self._shows_success = settled.policy_period, settled.gym_columns
         self._subject = Subject(env)
         self._arrivals = Arrivals(settled, self._success)
         self._unrecorded = Unrecorded()
         self._resets = 0
         self._stage = Stage.RECORDED
         self._parts: PartedSteps | None = None
+        # The open take, or one that has ended: to ask the recorder for it costs as much as to copy a row.
+        self._take: Take | None = None
         self._is_held = False
 
     # What the environment does.
@@ -124,12 +127,18 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             CaptureError: If the step cannot be recorded; its episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
-        take = self.recorder.take
-        if take is None or self._stage is not RECORDED or take.state is not OPEN:
+        take = self._take
+        if take is None or take.state is not OPEN:
+            # Another may have been begun through the other face.
+            self._take = take = self.recorder.take
+        if take is None or take.state is not OPEN or self._stage is not RECORDED:
             return self._step_between(action)
         moment = take.moment
-        moment.obs, moment.action = self._arrivals.observation, self._arrivals.action(action)
-        period = self.settings.policy_period
+        arrivals = self._arrivals
+        moment.obs = arrivals.observation
+        # The environment may clip it in place.
+        moment.action = copied(action) if arrivals.keeps_all else action
+        period = self._policy_period
         new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
         # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
         # the one before it: going on would leave a gap that nobody sees.
@@ -146,7 +155,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if result is None:
             return self._step_between(action)
         self._is_held = False
-        if self._arrivals.is_over and take.state is OPEN:
+        if arrivals.is_over and take.state is OPEN:
             self._freeze(take)
         return result
 
@@ -272,10 +281,10 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._stage = Stage.DONE
             is_said = self._subject.says_reset(moment.info)
             arrivals.end(moment)
-        take.compare(moment.done, is_said)
-        if take.was_reset:
+        if not take.led_on(moment.done, is_said):
+            take.was_reset = True
             self._stage, arrivals.is_over = Stage.DONE, True
-        if self.settings.gym_columns:
+        if self._shows_success:
             moment.success = bool(self._ask(take))
         return result
 
