@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.custom import space_layout
+from lucky_recorder.capture.spaces import Part, layout_of
 from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.testing import CountEnv, check_session
 from tests.capture.models import features, scene
