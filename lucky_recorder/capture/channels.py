@@ -178,10 +178,8 @@ def text(name: str, value: Any) -> str | None:
         why = "holds half a character (a surrogate); give proper Unicode"
         raise CaptureError(f"column {name!r}: {shown(value)} {why}") from error
     if size > LONGEST_TEXT:
-        remedy = "shorten it, or keep such texts in files of your own"
-        raise CaptureError(
-            f"column {name!r}: a text of {size} bytes, and at most {LONGEST_TEXT} are recorded; {remedy}"
-        )
+        remedy = f"at most {LONGEST_TEXT} are recorded: shorten it, or keep such texts in files of your own"
+        raise CaptureError(f"column {name!r}: a text of {size} bytes; {remedy}")
     return str(plain)
 
 

@@ -146,7 +146,8 @@ def _from_gym(column: asked.Column, name: str, env: Any) -> DerivedColumn:
     if env is None:
         raise SettingsError.of(_place(column), column.source, "there is no Gymnasium environment here")
     if name == "reward":
-        spaces.check_column(column, spaces.Layout((), "float64"))
+        # It has no space: whole numbers may be declared, and each value is looked at when it comes.
+        spaces.check_column(column, spaces.Layout((), "float64" if column.is_text else column.dtype))
         return _called(column, lambda moment: moment.reward, "after", merge="sum")
     slot, _, key = name.partition(".")
     known = {"action": env.action_space, "obs": env.observation_space}
