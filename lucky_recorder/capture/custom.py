@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -34,9 +35,14 @@ def custom_column(
         if kind == "gym":
             return _from_gym(column, name, env)
         if kind == "info":
-            return _called(column, lambda moment: entry_of(moment.info, name), "after", nullable=True)
+            return _called(column, _from_info(name), "after", nullable=True)
         source = validators.load_callable(_place(column), source)
     return _per_robot(column, source, robots)
+
+
+def _from_info(key: str) -> Callable[[Moment], Any]:
+    # Without a dot there is nothing within: the quick way.
+    return (lambda moment: entry_of(moment.info, key)) if "." in key else (lambda moment: moment.info.get(key))
 
 
 def _place(column: asked.Column) -> str:
@@ -83,16 +89,23 @@ def _called(
 def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple[str, ...]) -> DerivedColumn:
     """Make a column from a callable, asked once per robot and tick."""
     field = _field(column)
-    settle = _copied(column, field)
+    settle: Callable[[Any], Any]
+    keep: Callable[[Any], Any]
+    if column.is_text:
+        settle, keep = functools.partial(text, column.name), _same
+    else:
+        # A copy: the callable may give the next robot's value in the same array.
+        settle, keep = exactly(column.name, field.shape, column.dtype, column.allow_nan), np.array
     is_after = column.is_called_after
+    before = MomentBefore(column.name)
 
     def read(moment: Moment) -> list[Any]:
         # Before the step the moment still holds what the last step said: the callable must not see it.
-        given = moment if is_after else MomentBefore(moment, column.name)
+        given = moment if is_after else before.of(moment)
         values = []
         for robot in robots:
             moment.robot = robot
-            values.append(settle(source(given)))
+            values.append(keep(settle(source(given))))
         return values
 
     shape, dtype = (len(robots), *field.shape), "object" if column.is_text else column.dtype
@@ -101,13 +114,8 @@ def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple
     return DerivedColumn(field, channel, per_robot=True)
 
 
-def _copied(column: asked.Column, field: Field) -> Callable[[Any], Any]:
-    """Return a function that settles a callable's value and keeps it."""
-    if column.is_text:
-        return lambda value: text(column.name, value)
-    settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
-    # A copy: the callable may give the next robot's value in the same array.
-    return lambda value: np.array(settle(value))
+def _same(value: Any) -> Any:
+    return value
 
 
 def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: simulator.Simulation | None) -> DerivedColumn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -79,40 +80,26 @@ class MomentBefore:
     """A `Moment` as it is before the step: what only the step knows is an error there, and not what the last step said.
 
     Args:
-        moment: The moment.
         column: Name of the column that is asked, for the error.
     """
 
     __slots__ = ("_column", "_moment")
 
-    def __init__(self, moment: Moment, column: str) -> None:
-        self._moment = moment
+    def __init__(self, column: str) -> None:
         self._column = column
+        self._moment: Moment
 
-    @property
-    def model(self) -> Any:
-        """As `Moment` has it."""
-        return self._moment.model
+    def of(self, moment: Moment) -> MomentBefore:
+        """Show a moment from here on; returns itself: to make another at every tick would take longer."""
+        self._moment = moment
+        return self
 
-    @property
-    def data(self) -> Any:
-        """As `Moment` has it."""
-        return self._moment.data
-
-    @property
-    def env(self) -> Any:
-        """As `Moment` has it."""
-        return self._moment.env
-
-    @property
-    def robot(self) -> str:
-        """As `Moment` has it."""
-        return self._moment.robot
-
-    @property
-    def obs(self) -> Any:
-        """As `Moment` has it."""
-        return self._moment.obs
+    # Without a function of Python's own in between: a column asks at every tick.
+    model = property(operator.attrgetter("_moment.model"))
+    data = property(operator.attrgetter("_moment.data"))
+    env = property(operator.attrgetter("_moment.env"))
+    robot = property(operator.attrgetter("_moment.robot"))
+    obs = property(operator.attrgetter("_moment.obs"))
 
     def __getattr__(self, name: str) -> NoReturn:
         # Called only for what is not here.

@@ -166,6 +166,21 @@ def test_parts_of_spaces_are_found_by_their_keys_and_places(tmp_path: Path) -> N
     assert ours == [f"gym.action.{name}" for name in ("arm.grip.force", "arm.q", "pair.0", "pair.1", "said")]
 
 
+def test_a_policy_that_looks_is_shown_no_part_of_the_action_to_come(tmp_path: Path) -> None:
+    space = spaces.Dict({"a": BOX})
+    columns = [
+        lr.Column("sent", "gym:action.a", shape=(2,)),
+        lr.Column("seen", "gym:obs.a", shape=(2,)),
+        lr.Column("late", lambda moment: moment.reward, when="after"),
+    ]
+    env = lr.RecordSession(
+        Says(space, space), mode="custom", output_dir=tmp_path, columns=columns, gym_columns=True, success="terminated"
+    )
+    env.reset()
+    assert list(env.observe()) == ["seen"]
+    env.close()
+
+
 @pytest.mark.parametrize(
     "source", ["gym:obs", "gym:obs.arm", "gym:obs.arm.x", "gym:obs.pair.2", "gym:obs.arm.grip", "gym:action.x", "gym:x"]
 )
