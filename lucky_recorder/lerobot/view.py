@@ -1,8 +1,8 @@
 """A copy of a session for LeRobot: files are linked, and what LeRobot's readers cannot take is left out.
 
 Left out are lidar files, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth (unless
-asked for), and episodes of which a linked camera has no video. One robot's rows are kept; lists of one value become
-plain columns.
+asked for), texts that LeRobot cannot take, and episodes of which a linked camera has no video. One robot's rows are
+kept; lists of one value become plain columns.
 """
 
 from __future__ import annotations
@@ -57,11 +57,14 @@ class _Plan:
     episodes: tuple[Episode, ...]
     robot: int | None
     scalars: frozenset[str]
+    dropped: Mapping[str, str]
+    """Columns that are left out, and why."""
 
     @property
     def keeps_data_files(self) -> bool:
         """Whether the data files can be linked as they are."""
-        return self.robot is None and not self.scalars and len(self.episodes) == len(self.session)
+        is_whole = self.robot is None and len(self.episodes) == len(self.session)
+        return is_whole and not self.scalars and not self.dropped
 
     @property
     def chunking(self) -> layout.Chunking:
@@ -102,7 +105,8 @@ def _planned(session: Session, target: Path, robot: str | None, depth: bool) -> 
     kept = tuple(e for e in every if all(e.has_video(s.name) for s in streams))
     if not kept:
         raise FormatError(f"{session.path}: has no episode with a video of every camera; LeRobot opens no empty folder")
-    plan = _Plan(session, target, streams, kept, _robot(session, robot), _scalars(session))
+    plan = _Plan(session, target, streams, kept, _robot(session, robot), _scalars(session), _texts(session, kept))
+    left_out += [f"{name}: {why}" for name, why in plan.dropped.items()]
     left_out += [f"episode {e.index}: a camera has no video" for e in every if e not in kept]
     left_out += [f"lidar {name}" for name in session.lidars]
     left_out += [key for key in session.video_keys() if key.endswith(keys.RGBD_SUFFIX) or key.startswith(keys.MASKS)]
@@ -170,6 +174,17 @@ def _scalars(session: Session) -> frozenset[str]:
     return frozenset(name for name in ones if pa.types.is_list(schema.field(name).type))
 
 
+def _texts(session: Session, episodes: tuple[Episode, ...]) -> dict[str, str]:
+    """Return the text columns that LeRobot cannot take, and why: others it hands out as they are."""
+    texts = [name for name, column in declare(session.info).columns.items() if column.is_text]
+    dropped = {name: "a text" for name in texts if name.startswith((keys.OBSERVATION, keys.ACTION))}
+    for episode in episodes if len(dropped) < len(texts) else ():
+        rows = episode.rows(texts)
+        # A batch that begins with a missing text cannot be made.
+        dropped |= {name: "a text that some rows do not have" for name in texts if rows[name].null_count}
+    return dropped
+
+
 def _write_data(plan: _Plan) -> Iterator[dict[str, Any]]:
     """Link or rewrite the data files; yields each episode's row of ``meta/episodes``."""
     first = 0
@@ -195,6 +210,7 @@ def _write_data(plan: _Plan) -> Iterator[dict[str, Any]]:
 def _rows(plan: _Plan, episode: Episode, number: int, first: int) -> pa.Table:
     """Return an episode's rows as the view has them, numbered anew."""
     table = episode.rows()
+    table = table.drop_columns([name for name in plan.dropped if name in table.column_names])
     if plan.robot is not None:
         table = table.take(pa.array(range(plan.robot, table.num_rows, len(plan.session.robots))))
     for name in plan.scalars:
@@ -277,6 +293,7 @@ def _values(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
 def _info(plan: _Plan, shown: set[str], frames: int) -> dict[str, Any]:
     every = plan.session.features.items()
     features = {key: feature for key, feature in every if feature.get("dtype") != "video" or key in shown}
+    features = {key: feature for key, feature in features.items() if key not in plan.dropped}
     for stream in plan.streams:
         if stream.codec == keys.DEPTH_CODEC:
             features[stream.key] = _depth_feature(features[stream.key])

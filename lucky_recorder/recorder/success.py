@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lucky_recorder.capture.moment import Moment
+from lucky_recorder.capture.moment import Moment, MomentReturned, entry_of
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.notices import tell
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -58,7 +58,7 @@ class SuccessSignal:
         first, second = self.keys
         key, value = first, info.get(first)
         if value is None:
-            key, value = second, info.get(second)
+            key, value = second, info.get(second) if second is not None else entry_of(info, first or "")
         # What is plain says enough. Anything else is kept with its key, in case that it is no truth value.
         return value if value is None or value.__class__ is bool else Said(str(key), copy.copy(value))
 
@@ -77,7 +77,7 @@ class SuccessSignal:
             SettingsError: If it is said by a value that is no truth value.
         """
         if self._called is not None:
-            return truth(self._called(moment), "the success callable's answer")
+            return truth(self._called(moment if may_ask else MomentReturned(moment)), "the success callable's answer")
         if self._setting == "terminated":
             return truth(moment.terminated, "terminated")
         said = moment.said

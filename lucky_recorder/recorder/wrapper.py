@@ -272,6 +272,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         result = self.env.step(action)
         arrivals = self._arrivals
         arrivals.step(result, moment)
+        # Columns of the observation that the action was chosen on have been read; what is asked now sees the next one.
+        moment.obs = arrivals.observation
         is_there = self._subject.is_still_there
         if is_there is not None and not is_there():
             self._rebind_inside(take)
