@@ -70,15 +70,20 @@ class Subject:
         """Return how its simulation stands; None where there is none."""
         return None if self._pulse is None else self._pulse.beat()
 
-    def was_reset_since(self, before: Beat | None) -> bool:
-        """Tell whether its simulation was reset since then, or made anew."""
+    def was_reset_since(self, before: Beat | None, is_done: bool) -> bool:
+        """Tell whether its simulation was reset in a step, or made anew.
+
+        Args:
+            before: How it stood before the step.
+            is_done: Whether the step says that it has ended its episode.
+        """
         if before is None or self.is_still_there is None:
             return False
         if not self.is_still_there():
             self.locate()
             return True
         now = self.beat()
-        return now is not None and is_reset(before, now, None, is_done=False, is_first=False)
+        return now is not None and is_reset(before, now, None, is_done, is_first=True)
 
 
 def _modes(env: Any) -> Iterator[Any]:

@@ -50,6 +50,8 @@ class Watch:
         self._count = _nothing if pulse is None else pulse.steps
         self._instabilities = source.instabilities
         self._is_fresh = True
+        # Other data count from another beginning.
+        self._steps = 0
         self._note_instabilities()
         self.learn_rates()
 
@@ -157,8 +159,9 @@ class Watch:
             self._source.uneven_steps += 1
             return
         hz = clock.show(self._source.clocks.base)
+        others = "the others" if self._source.is_measured else "but by the rates it lasts"
         raise CaptureError(
-            f"{what} lasted {lasted:g} s of simulated time, the others {self._period:g} s ({hz} Hz): its time stamps "
+            f"{what} lasted {lasted:g} s of simulated time, {others} {self._period:g} s ({hz} Hz): its time stamps "
             f"would be wrong; {self._remedy(lasted)}"
         )
 

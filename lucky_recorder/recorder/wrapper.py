@@ -330,7 +330,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return result
         moment = Moment()
         self._arrivals.step(result, moment)
-        was_reset = self._subject.was_reset_since(before)
+        was_reset = self._subject.was_reset_since(before, moment.done and not was_over)
         if was_over:
             was_reset |= self._subject.resets_on_next_step
         elif moment.done:
@@ -409,4 +409,5 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         finally:
             # Also where asking raises: the episode is over either way.
             reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
+            self._take = None
             self.recorder.end(Outcome(bool(said), reason, reward))
