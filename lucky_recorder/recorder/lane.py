@@ -13,6 +13,7 @@ from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.source import Source
 from lucky_recorder.recorder.buffer import EpisodeBuffer
 from lucky_recorder.recorder.filler import RowFiller
+from lucky_recorder.recorder.policies import Ran
 from lucky_recorder.recorder.watch import Watch
 
 
@@ -116,8 +117,11 @@ class Lane:
             self.snapshots = snapshot(self.ticks)
         return self.snapshots
 
-    def settle(self, new_policy_step: bool = True) -> None:
+    def settle(self, new_policy_step: Ran = True) -> None:
         """Take the half of a tick that comes after the step: its row is finished, its frames are on their way.
+
+        Args:
+            new_policy_step: Whose policy has run for it.
 
         Raises:
             CaptureError: As for `look`.

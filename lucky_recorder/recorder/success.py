@@ -30,7 +30,7 @@ class SuccessSignal:
         self._discards = settings.discard_and_retry_failed
         self._has_warned = False
         self._setting = settings.success
-        self.is_callable = callable(settings.success) or is_callable_name(settings.success)
+        self.is_callable = settings.calls_success
         self._read = self._reader(settings.success)
 
     def _reader(self, setting: str | Callable[..., Any]) -> Callable[[Any], bool | None]:

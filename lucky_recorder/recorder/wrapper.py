@@ -20,6 +20,7 @@ from lucky_recorder.errors import StateError
 from lucky_recorder.recorder.formats import own_sinks
 from lucky_recorder.recorder.observer import checked_reward, observer_of, verdict
 from lucky_recorder.recorder.parts import PartedSteps
+from lucky_recorder.recorder.policies import Ran, without
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.success import SuccessSignal
 from lucky_recorder.recorder.take import FROZEN, OPEN, Take
@@ -98,7 +99,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._stage = Stage.RECORDED
         self._parts: PartedSteps | None = None
         self._observation: Any = None
-        self._is_held = False
+        self._ran: Ran = True
         self._is_done = False
 
     # What the environment does.
@@ -142,7 +143,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         moment = take.moment
         moment.obs, moment.action = self._observation, action
         period = self.settings.policy_period
-        new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
+        new_policy_step = (period == 1 or take.steps % period == 0) and self._ran
         # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
         # the one before it: going on would leave a gap that nobody sees.
         result = None
@@ -157,7 +158,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise
         if result is None:
             return self._unrecorded_step(action)
-        self._is_held = False
+        self._ran = True
         if self._is_done and take.state is OPEN:
             self._freeze(take)
         return result
@@ -238,9 +239,16 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         self.observer.mark_event(kind, **fields)
 
-    def hold(self) -> None:
-        """Say that the next step holds the policy's last action: its row has no ``new_policy_step``."""
-        self._is_held = True
+    def hold(self, robot: str | None = None) -> None:
+        """Say that the next step holds the policy's last action: its row has no ``new_policy_step``.
+
+        Args:
+            robot: The robot whose action is held; None for all of them.
+
+        Raises:
+            SettingsError: If there is no such robot; before the first ``reset`` none is known.
+        """
+        self._ran = without(self._ran, robot, self.recorder.robots)
 
     @property
     def session_path(self) -> Path | None:
@@ -277,7 +285,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             moment.success = self._ask(take, self._success.of_step)
         return result
 
-    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
+    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: Ran) -> Result:
         return parts.run(take, lambda: self._inner_step(take, take.moment, action), new_policy_step)
 
     def _freeze(self, take: Take) -> None:
@@ -316,7 +324,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""
         number, self._resets = self._resets, self._resets + 1
-        self._is_held = False
+        self._ran = True
         if self._stage is not Stage.CLOSED:
             self._stage = Stage.RECORDED if self._trigger(number) else Stage.SKIPPED
         has_ended = self.recorder.recording is not None and not self.recorder.is_recording
