@@ -27,7 +27,8 @@ def ran_of(said: bool | Mapping[str, bool], robots: Sequence[str]) -> Ran:
         return said
     if not isinstance(said, Mapping):
         return _truth("new_policy_step", said)
-    return frozenset(index_of(name, robots) for name, ran in said.items() if _truth(f"new_policy_step[{name!r}]", ran))
+    ran = {index_of(name, robots): _truth(f"new_policy_step[{name!r}]", value) for name, value in said.items()}
+    return frozenset(robot for robot, has_run in ran.items() if has_run)
 
 
 def without(ran: Ran, robot: str | None, robots: Sequence[str]) -> Ran:
