@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lucky_recorder import forks
 from lucky_recorder.capture.channels import Channel, DerivedColumn
 from lucky_recorder.capture.columns import Scene, columns_of
 from lucky_recorder.capture.door import masks, simulator
@@ -63,9 +64,11 @@ def attach(
 
     Raises:
         SettingsError: If the settings cannot be recorded from it.
+        ForkError: If its own pictures would be drawn in a child forked from a process that had drawn.
     """
     if simulation is not None:
         _refuse_callbacks(settings, simulation, env)
+        _refuse_forked_render(settings, env)
     robots = simulator.find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
     return Attached(
         simulation,
@@ -83,6 +86,13 @@ def _refuse_callbacks(settings: RecorderSettings, simulation: simulator.Simulati
         refusal = simulation.refusal(need.level)
         if refusal:
             raise SettingsError.of(need.field, need.value, f"{refusal}; {need.instead}")
+
+
+def _refuse_forked_render(settings: RecorderSettings, env: Any) -> None:
+    """Refuse pictures by an environment's own OpenGL where that would hang; only Gymnasium's show that they draw so."""
+    through_render = any(camera.source == "render" for camera in settings.recorded_cameras)
+    if through_render and hasattr(getattr(env, "unwrapped", env), "mujoco_renderer"):
+        forks.refuse_to_draw()
 
 
 def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:
