@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
@@ -171,3 +172,57 @@ def test_a_callback_that_comes_later_ends_the_episode_at_its_tick(drive: Drive, 
     observer.stop_recording()
     first, second = read_back(observer.session_path)
     assert [(e.meta["length"], e.meta["success"]) for e in (first, second)] == [(3, False), (1, True)]
+
+
+def wrapped(path: Path, **fields: Any) -> lr.RecordSession:
+    return lr.RecordSession(gym.make("LuckyRecorder/PickCube-v0"), output_dir=path, **fields)
+
+
+def idle(model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    """A callback that only has to be there."""
+
+
+@pytest.mark.parametrize("success", [lambda moment: True, "builtins:bool"])
+def test_a_callable_verdict_is_refused_at_the_first_reset_and_leaves_nothing(success: Any, tmp_path: Path) -> None:
+    env = wrapped(tmp_path, success=success)
+    with (
+        called_back("mjcb_passive", idle),
+        pytest.raises(lr.SettingsError, match=r"success=.*mjcb_passive.*'info:KEY' or 'terminated'"),
+    ):
+        env.reset(seed=0)
+    env.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("gym_columns", [True, False])
+@pytest.mark.parametrize("success", ["auto", "info:is_success", "terminated"])
+def test_other_verdicts_need_no_more_than_kinematics(
+    success: str, gym_columns: bool, tmp_path: Path, read_back: Any
+) -> None:
+    env = wrapped(tmp_path, success=success, gym_columns=gym_columns)
+    with called_back("mjcb_passive", idle):
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(np.zeros(env.action_space.shape, np.float32))
+        env.end_episode()
+    env.close()
+    assert [e.meta["length"] for e in read_back(env.session_path)] == [3]
+
+
+@pytest.mark.parametrize("gym_columns", [True, False])
+def test_a_callback_that_comes_before_a_callable_verdict_fails_the_episode(
+    gym_columns: bool, tmp_path: Path, read_back: Any
+) -> None:
+    env = wrapped(tmp_path, success=lambda moment: True, gym_columns=gym_columns)
+    env.reset(seed=0)
+    action = np.zeros(env.action_space.shape, np.float32)
+    for _ in range(2):
+        env.step(action)
+    with called_back("mjcb_passive", idle), pytest.raises(lr.CaptureError, match="mjcb_passive"):
+        env.step(action) if gym_columns else env.end_episode()
+    env.reset(seed=1)
+    env.step(action)
+    env.end_episode()
+    env.close()
+    episodes = [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)]
+    assert episodes == [(2, False), (1, True)]
