@@ -36,7 +36,7 @@ class Ticks:
         take = self._looked_at()
         if take is None:
             return
-        if take.lane.ticks == 0 and not self._has_warned:
+        if not self._has_warned and take.lane.ticks == 0:
             self._warn_of_late_commands()
         take.settle(ran)
 
@@ -72,9 +72,10 @@ class Ticks:
 
     def _ran(self, verb: str, said: Said) -> Ran:
         """Return whose policy has run, where a tick may begin."""
-        self.refuse_inside(verb)
+        if self._is_inside:
+            self.refuse_inside(verb)
         self._recorder.require_session(verb)
-        return ran_of(said, self._recorder.robots)
+        return True if said is True else ran_of(said, self._recorder.robots)
 
     def _looked_at(self) -> Take | None:
         """Take the first half of a tick, in a new take where one is due; None where the session has ended instead."""

@@ -50,7 +50,11 @@ _EVERY_POINTER, _EVERY_GETTER = tuple(_POINTERS.values()), tuple(_GETTERS.values
 
 def are_installed() -> bool:
     """Tell whether any callback is installed, of Python's or of C's. This is asked at every tick."""
-    return any(_EVERY_POINTER) or any(get() is not None for get in _EVERY_GETTER)
+    if any(_EVERY_POINTER):
+        return True
+    # A list and no generator, which would take longer than all the rest.
+    found = [get() for get in _EVERY_GETTER]
+    return found.count(None) < len(found)
 
 
 def installed() -> tuple[str, ...]:

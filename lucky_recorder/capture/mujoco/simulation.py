@@ -33,12 +33,13 @@ class Simulation:
         self.private = mujoco.MjData(model)
         self._copy = _state_copier()
         places = kinematics(model)
-        self._stages: dict[Sync, tuple[Stage, ...]] = {
-            Sync.NOTHING: places,
-            Sync.KINEMATICS: places,
-            Sync.PICTURES: (*places, *_drawn_sensors(model)),
-            Sync.FORWARD: (callbacks.forward,),
-        }
+        # By level, in their order: a dict would hash the level at every tick, which takes Python longer than a copy.
+        self._stages: tuple[tuple[Stage, ...], ...] = (
+            places,
+            places,
+            (*places, *_drawn_sensors(model)),
+            (callbacks.forward,),
+        )
 
     @property
     def instabilities(self) -> NDArray[np.int32] | None:
