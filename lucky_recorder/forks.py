@@ -58,7 +58,8 @@ def _runs_driver() -> bool:
 def _has_driver_threads() -> bool:
     with contextlib.suppress(OSError):  # no /proc here, or a thread that has just ended
         for thread in os.listdir("/proc/self/task"):
-            with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/comm", encoding="utf-8") as name:
+            path = f"/proc/self/task/{thread}/comm"
+            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as name:
                 if _DRIVER_THREAD.match(name.read().strip()):
                     return True
     return False
@@ -77,9 +78,9 @@ def _has_driver_library() -> bool:
 
 def _is_forked() -> bool:
     """Tell whether this process was forked and has not started another program since."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/stat", encoding="utf-8") as stat:
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/stat", "rb") as stat:
         # The name of the program stands in brackets, and may hold anything.
-        return bool(int(stat.read().rpartition(")")[2].split()[6]) & _FORKED_WITHOUT_EXEC)
+        return bool(int(stat.read().rpartition(b")")[2].split()[6]) & _FORKED_WITHOUT_EXEC)
     return False
 
 

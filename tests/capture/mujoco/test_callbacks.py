@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -12,6 +14,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.capture.mujoco import callbacks, simulation
+from lucky_recorder.capture.mujoco.camera import focal_of
 from lucky_recorder.capture.mujoco.lidar import Caster
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state
@@ -69,6 +72,41 @@ def test_neither_pictures_nor_scans_call_one(looks: Callable[..., None], sensors
     with counted(*KINDS) as calls:
         looks(model, data)
     assert calls == {}
+
+
+@pytest.mark.parametrize(
+    "camera", [lr.Camera("eye", width=32, height=32), lr.Camera("free", source=lr.FreeCamera(), width=32, height=32)]
+)
+def test_asking_for_a_focal_length_calls_none(camera: lr.Camera) -> None:
+    model, _ = calling()
+    with counted(*KINDS) as calls:
+        assert focal_of(model, camera) > 0
+    assert calls == {}
+
+
+COMPUTES = re.compile(r"mujoco\.mj_(forward|inverse|step|sensor|fwd(?!Kinematics)|collision|passive)\w*")
+# The sensors of pictures are asked for where there is no callback to call; the physics of an environment's own step is
+# the user's; a trial picture is drawn in a process of its own, the sample environments are users themselves.
+MAY_COMPUTE = {
+    "capture/mujoco/callbacks.py",
+    "capture/mujoco/simulation.py",
+    "capture/mujoco/substeps.py",
+    "capture/draw/trial.py",
+    "envs/lifting.py",
+    "testing.py",
+}
+
+
+def test_nothing_else_of_the_package_computes_what_calls_them() -> None:
+    house = Path(lr.__file__).parent
+    lines = [
+        (p.relative_to(house).as_posix(), line) for p in house.rglob("*.py") for line in p.read_text().splitlines()
+    ]
+    # In a message or an example it is followed by more text than a call, or begins a line of a docstring.
+    calls = {
+        place for place, line in lines if COMPUTES.search(line.partition("#")[0]) and "observer.step()" not in line
+    }
+    assert calls - {"recorder/observer.py"} == MAY_COMPUTE
 
 
 def test_a_scan_calls_none_either_where_a_picture_would() -> None:
