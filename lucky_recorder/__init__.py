@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lucky_recorder import envs as _envs
+from lucky_recorder import forks as _forks
 from lucky_recorder.lazy import names as _names
 from lucky_recorder.version import __version__
 
@@ -110,3 +111,5 @@ def __dir__() -> list[str]:
 
 # gymnasium knows the sample environments as soon as both are imported, in either order.
 _envs.register_when_imported()
+# A child must know whether its parent had drawn, through us or not, before anything of ours was used.
+_forks.watch()

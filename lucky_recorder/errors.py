@@ -4,7 +4,7 @@
 LuckyRecorderError
 ├── SettingsError (ValueError)       settings that cannot be recorded; raised before anything touches the disk
 ├── StateError (RuntimeError)        a verb called in a state that does not allow it
-│   └── ForkError                    a recorder used in a forked child
+│   └── ForkError                    a recorder used in a forked child, or pictures drawn in one where that hangs
 ├── CaptureError (RuntimeError)      what the simulation showed cannot be a row (time ran backwards, NaN, a wrong shape)
 ├── StreamError (RuntimeError)       a stream of pictures failed; its episode is failed and the session has stopped
 │   ├── GLError                      no OpenGL context could be made
@@ -47,7 +47,7 @@ class StateError(LuckyRecorderError, RuntimeError):
 
 
 class ForkError(StateError):
-    """A recorder that was made in a parent process is used in a forked child."""
+    """A forked child uses the recorder of its parent, or is to draw although its parent had drawn."""
 
 
 class CaptureError(LuckyRecorderError, RuntimeError):

@@ -105,5 +105,17 @@ def observers(model: mujoco.MjModel, data: mujoco.MjData) -> Iterator[lr.Observe
     yield lr.Observer(data_hz=[50], model=model, data=data)  # refused: arg-type
 
 
+def loops(observer: lr.Observer, env: lr.RecordSession) -> None:
+    observer.tick()
+    observer.tick(new_policy_step=False)
+    observer.tick(new_policy_step={"left": True})
+    with observer.step(new_policy_step={"left": True, "right": False}):
+        env.hold()
+    env.hold(robot="left")
+    observer.tick(new_policy_step=["left"])  # refused: arg-type
+    observer.step(new_policy_step="left")  # refused: arg-type
+    env.hold(robot=0)  # refused: arg-type
+
+
 def the_constructor_takes_all_that_the_keyword_form_takes(**fields: Unpack[RecorderFields]) -> lr.RecorderSettings:
     return lr.RecorderSettings(**fields)

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lucky_recorder import forks
 from lucky_recorder.capture.channels import Channel, DerivedColumn
 from lucky_recorder.capture.columns import Scene, columns_of
 from lucky_recorder.capture.door import masks, simulator
 from lucky_recorder.capture.render import capture_render
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Capture
-from lucky_recorder.capture.sync import Sync, level_of, needs_gl
+from lucky_recorder.capture.sync import Sync, level_of, needs_gl, needs_of
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.camera import Camera
 from lucky_recorder.settings.lidar import Lidar
@@ -63,7 +64,11 @@ def attach(
 
     Raises:
         SettingsError: If the settings cannot be recorded from it.
+        ForkError: If its own pictures would be drawn in a child forked from a process that had drawn.
     """
+    if simulation is not None:
+        _refuse_callbacks(settings, simulation, env)
+        _refuse_forked_render(settings, env)
     robots = simulator.find_robots(simulation.model, settings.robots) if simulation else _nobody(settings)
     return Attached(
         simulation,
@@ -73,6 +78,21 @@ def attach(
         (*_cameras(settings, simulation, render), *_lidars(settings, simulation)),
         simulator.AssetWatch(simulation.model) if simulation and needs_gl(settings) else None,
     )
+
+
+def _refuse_callbacks(settings: RecorderSettings, simulation: simulator.Simulation, env: Any) -> None:
+    """Refuse what would call a callback of the user's a second time; one that comes later is refused at its tick."""
+    for need in needs_of(settings, env is not None):
+        refusal = simulation.refusal(need.level)
+        if refusal:
+            raise SettingsError.of(need.field, need.value, f"{refusal}; {need.instead}")
+
+
+def _refuse_forked_render(settings: RecorderSettings, env: Any) -> None:
+    """Refuse pictures by an environment's own OpenGL where that would hang; only Gymnasium's show that they draw so."""
+    through_render = any(camera.source == "render" for camera in settings.recorded_cameras)
+    if through_render and hasattr(getattr(env, "unwrapped", env), "mujoco_renderer"):
+        forks.refuse_to_draw()
 
 
 def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
+from typing import NamedTuple
 
+from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.recorder import RecorderSettings
 
 # Sources of columns for which the places of bodies and sites are enough.
 _PLACES = {"xpos", "xquat", "site_xpos"}
+# What to do where user code stands in the way of more than kinematics.
+_COLUMNS_INSTEAD = (
+    "record qpos:, qvel:, ctrl:, xpos:, xquat:, site_xpos:, gym:obs or info: instead; or do without the callback: call "
+    "the controller in your own loop, inside `with observer.step():`, or in the environment's step"
+)
+_SUCCESS_INSTEAD = "use 'info:KEY' or 'terminated', or say it with env.end_episode(success=...)"
+_CAMERAS_INSTEAD = "pictures show the rays of rangefinders, which are computed together with the sensors of type user"
 
 
 class Sync(IntEnum):
@@ -15,18 +25,63 @@ class Sync(IntEnum):
 
     NOTHING = 0
     KINEMATICS = 1
-    FORWARD = 2
+    """Where bodies, sites, cameras and lights are."""
+    PICTURES = 2
+    """The same, and what rangefinders read: a picture shows their rays."""
+    FORWARD = 3
+    """Everything, by `mj_forward`."""
 
 
 def level_of(settings: RecorderSettings) -> Sync:
     """Return what the recorded columns and cameras need."""
     # A callable may look at anything, so everything is computed for it. Positions, velocities and commands are read
     # from the user's own data, and a lidar copies the state: they need nothing.
-    kinds = {str(c.source).partition(":")[0] for c in settings.columns if isinstance(c.source, str)}
-    if settings.record_data and ("sensor" in kinds or any(c.is_called for c in settings.columns)):
+    if _forward_columns(settings):
         return Sync.FORWARD
-    has_places = settings.record_data and bool(kinds & _PLACES)
-    return Sync.KINEMATICS if has_places or needs_gl(settings) else Sync.NOTHING
+    if needs_gl(settings):
+        return Sync.PICTURES
+    has_places = settings.record_data and any(_kind(c) in _PLACES for c in settings.columns)
+    return Sync.KINEMATICS if has_places else Sync.NOTHING
+
+
+class Need(NamedTuple):
+    """A setting that needs more of a simulation than its kinematics.
+
+    Attributes:
+        level: How much it needs.
+        field: The setting's name.
+        value: Its value.
+        instead: What to set where that much cannot be computed.
+    """
+
+    level: Sync
+    field: str
+    value: object
+    instead: str
+
+
+def needs_of(settings: RecorderSettings, has_env: bool) -> Iterator[Need]:
+    """Yield what needs more than kinematics, at every tick or at the verdict.
+
+    Args:
+        settings: What is recorded.
+        has_env: Whether there is an environment: only then ``success`` is asked.
+    """
+    for column in _forward_columns(settings):
+        yield Need(Sync.FORWARD, f"column {column.name!r}: source", column.source, _COLUMNS_INSTEAD)
+    if has_env and settings.calls_success:
+        yield Need(Sync.FORWARD, "success", settings.success, _SUCCESS_INSTEAD)
+    if needs_gl(settings):
+        cameras = tuple(c.name for c in settings.recorded_cameras)
+        yield Need(Sync.PICTURES, "cameras", cameras, _CAMERAS_INSTEAD)
+
+
+def _forward_columns(settings: RecorderSettings) -> list[Column]:
+    return [c for c in settings.columns if settings.record_data and (c.is_called or _kind(c) == "sensor")]
+
+
+def _kind(column: Column) -> str:
+    return column.source.partition(":")[0] if isinstance(column.source, str) else ""
 
 
 def needs_gl(settings: RecorderSettings) -> bool:

@@ -16,6 +16,7 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, EpisodeBuffer
+from lucky_recorder.recorder.policies import Ran
 
 Copies = list[tuple[Any, Any, Any]]
 # At hand: to look it up in `math` costs a tenth of a copy.
@@ -77,7 +78,7 @@ class RowFiller:
         for channel in self._reads_before:
             self._read(channel)
 
-    def finish(self, tick: int, new_policy_step: bool) -> None:
+    def finish(self, tick: int, new_policy_step: Ran) -> None:
         """Read what only the step knows; the row is finished.
 
         Raises:
@@ -92,7 +93,10 @@ class RowFiller:
             self._refresh()
         for channel in self._reads_after:
             self._read(channel)
-        self._flag((NEW_POLICY_STEP if new_policy_step else 0) | self._pending_flags)
+        if new_policy_step and new_policy_step is not True:
+            for robot in new_policy_step:
+                self._flag_next(robot, NEW_POLICY_STEP)
+        self._flag((NEW_POLICY_STEP if new_policy_step is True else 0) | self._pending_flags)
         self._pending_flags = 0
         self._row = row + 1
         if self._row == BLOCK_ROWS:
@@ -126,8 +130,12 @@ class RowFiller:
         if robot is None:
             self._pending_flags |= POST_RESET
         else:
-            key = (self.buffer.data_ticks, robot)
-            self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | POST_RESET
+            self._flag_next(robot, POST_RESET)
+
+    def _flag_next(self, robot: int, flag: int) -> None:
+        """Set a flag in one robot's row of the data tick that is not finished yet."""
+        key = (self.buffer.data_ticks, robot)
+        self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | flag
 
     def _read(self, channel: Channel) -> None:
         assert channel.read is not None

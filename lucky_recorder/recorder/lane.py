@@ -13,6 +13,7 @@ from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.source import Source
 from lucky_recorder.recorder.buffer import EpisodeBuffer
 from lucky_recorder.recorder.filler import RowFiller
+from lucky_recorder.recorder.policies import Ran
 from lucky_recorder.recorder.watch import Watch
 
 
@@ -121,11 +122,11 @@ class Lane:
             self.snapshots = snapshot(self.ticks)
         return self.snapshots
 
-    def settle(self, new_policy_step: bool = True, was_reset: bool = False) -> None:
+    def settle(self, new_policy_step: Ran = True, was_reset: bool = False) -> None:
         """Take the half of a tick that comes after the step: its row is finished, its frames are on their way.
 
         Args:
-            new_policy_step: Whether a policy has run for this tick.
+            new_policy_step: Whose policy has run for it.
             was_reset: Whether the simulation was reset inside the step. The half goes then, if its row holds something
                 of the simulation as the step has left it, such as the command: nobody knows that any more.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import numbers
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
@@ -15,6 +16,7 @@ from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.recorder.recorder import Recorder, State
 from lucky_recorder.recorder.success import truth
+from lucky_recorder.recorder.ticks import Ticks
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Records what a simulation does, one `tick` at a time.
+    """Records what a simulation does, one `tick` or `step` at a time.
 
     Nothing touches the disk, a thread or OpenGL before `start_recording`. It has a method for each thing that can be
     said of a recording, and next to no state of its own.
@@ -66,6 +68,7 @@ class Observer:
         if (model is None) != (data is None):
             raise SettingsError("model and data: give both, or neither")
         self._recorder = Recorder(self.settings, sinks)
+        self._ticks = Ticks(self._recorder)
         self._model, self._data = model, data
 
     @property
@@ -123,6 +126,7 @@ class Observer:
         Raises:
             SettingsError: If no task of that index is registered.
         """
+        self._ticks.refuse_inside("set_current_task_index")
         self._recorder.set_task(index)
 
     # The session.
@@ -173,34 +177,50 @@ class Observer:
         self._recorder.require("begin_episode", State.BETWEEN_EPISODES)
         self._recorder.begin(seed)
 
-    def tick(self, new_policy_step: bool = True) -> None:
+    def tick(self, new_policy_step: bool | Mapping[str, bool] = True) -> None:
         """Record this tick: the state as it is now with the commands as they are now, before physics moves on.
 
         Begins an episode if none is open. A tick past ``max_episode_length_s`` ends the open episode as failed and is
-        the first of the next.
+        the first of the next. Where commands are only known after the physics has moved on, use `step`.
 
         Args:
-            new_policy_step: Whether a policy has run for this tick, rather than held its last action.
+            new_policy_step: Whether a policy has run for this tick, rather than held its last action: for all robots,
+                or by their names, such as ``{"left": True}``. A robot that is not named has held its action.
 
         Raises:
-            StateError: If no session is open, or a column is asked after the step, which is not known here.
+            StateError: If no session is open, inside of `step`, or if a column is asked after the step: that is not
+                known here.
+            SettingsError: If there is no robot of a name.
             CaptureError: If the tick cannot be recorded; the episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
-        self._recorder.require_session("tick")
-        take = self._recorder.open_take()
-        if take.lane.looks_after:
-            asked = ", ".join(repr(c.name) for c in self.settings.columns if c.is_called_after)
-            raise StateError(
-                f"tick() records before physics moves on, and when='after' asks after it: column {asked}; step inside "
-                "`with observer.step():`, or leave when out"
-            )
-        if not take.look():
-            if not self.is_recording:
-                return
-            take = self._recorder.begin()
-            take.look()
-        take.settle(new_policy_step)
+        self._ticks.tick(new_policy_step)
+
+    def step(self, new_policy_step: bool | Mapping[str, bool] = True) -> AbstractContextManager[None]:
+        """Record the tick that a ``with`` block is: the state as it finds it, with the commands as it leaves them.
+
+        For loops whose commands are only known after the step, such as those of a control callback or of a controller
+        that runs at every step of the physics. Episodes and ``max_episode_length_s`` are as for `tick`. If the block
+        raises, whatever it is, its half row is dropped, the episode is ended as failed, and the error goes on. Inside
+        the block only the physics moves on: what is said of rows and episodes is said before or after it.
+
+        Args:
+            new_policy_step: As for `tick`.
+
+        Raises:
+            StateError: If no session is open, or inside of another `step`.
+            SettingsError: If there is no robot of a name.
+            CaptureError: If the tick cannot be recorded, or the simulation was reset in the block; the episode is ended
+                as failed, the session stays open.
+            StreamError: If a stream has failed; the session is closed then.
+
+        Example:
+            ```python
+            with observer.step():
+                mujoco.mj_step(model, data, 10)  # calls the control callback, which writes data.ctrl
+            ```
+        """
+        return self._ticks.step(new_policy_step)
 
     def observe(self) -> dict[str, NDArray[Any]]:
         """Return what the coming tick will record of what a policy may see; waits until the pictures are drawn.
@@ -218,6 +238,7 @@ class Observer:
             CaptureError: If a column's source gives what cannot be recorded.
             StreamError: If a picture cannot be drawn; the session is closed then.
         """
+        self._ticks.refuse_inside("observe")
         recording, take = self._recorder.require_session("observe"), self._recorder.open_take()
         self._recorder.raise_failure()
         try:
@@ -237,6 +258,7 @@ class Observer:
         Raises:
             StateError: If no episode is open.
         """
+        self._ticks.refuse_inside("end_current_episode")
         self._recorder.require("end_current_episode", State.IN_EPISODE)
         self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
 
@@ -246,6 +268,7 @@ class Observer:
         Raises:
             StateError: If no episode is open.
         """
+        self._ticks.refuse_inside("end_current_episode_begin_next")
         self._recorder.require("end_current_episode_begin_next", State.IN_EPISODE)
         self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
         if self.is_recording:
@@ -261,6 +284,7 @@ class Observer:
             StateError: If no session is open.
             SettingsError: If there is no such robot.
         """
+        self._ticks.refuse_inside("mark_reset")
         self._recorder.require_session("mark_reset")
         self._recorder.mark_reset(robot)
 
@@ -277,6 +301,7 @@ class Observer:
             StateError: If no episode is open.
             SettingsError: If a value is no JSON.
         """
+        self._ticks.refuse_inside("mark_event")
         self._recorder.require("mark_event", State.IN_EPISODE)
         assert self._recorder.take is not None
         self._recorder.take.mark_event(validators.text(kind, field="kind"), checked_fields(fields))
@@ -299,6 +324,7 @@ def observer_of(recorder: Recorder) -> Observer:
     observer = Observer.__new__(Observer)
     observer.settings = recorder.settings
     observer._recorder = recorder
+    observer._ticks = Ticks(recorder)
     observer._model = observer._data = None
     return observer
 

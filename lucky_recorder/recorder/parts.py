@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.errors import CaptureError
+from lucky_recorder.recorder.policies import Ran
 from lucky_recorder.recorder.take import OPEN
 
 if TYPE_CHECKING:
@@ -27,15 +28,15 @@ class PartedSteps:
         self._substeps = simulator.Substeps(env, parts, self._before_part)
         self._take: Take
         self._steps_before = 0
-        self._new_policy_step = False
+        self._new_policy_step: Ran = False
 
-    def run(self, take: Take, step: Callable[[], Result], new_policy_step: bool) -> Result:
+    def run(self, take: Take, step: Callable[[], Result], new_policy_step: Ran) -> Result:
         """Take a step with ticks inside of it; what only the whole step knows belongs to its last tick.
 
         Args:
             take: The open take.
             step: Steps the environment, and tells the take's moment what came of it.
-            new_policy_step: Whether a policy has run for this step; only the first row of the step says so.
+            new_policy_step: Whose policy has run for this step; only the first row of the step says so.
 
         Raises:
             CaptureError: If the environment does not step its physics exactly once; the take is ended as failed.

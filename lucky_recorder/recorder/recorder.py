@@ -18,9 +18,10 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError
+from lucky_recorder.errors import LuckyRecorderError, StateError, StreamError
 from lucky_recorder.notices import tell
 from lucky_recorder.recorder import exits, formats
+from lucky_recorder.recorder.policies import index_of
 from lucky_recorder.recorder.recording import Recording
 from lucky_recorder.recorder.take import ENDED, Take
 from lucky_recorder.recorder.tasks import Tasks
@@ -93,6 +94,11 @@ class Recorder:
     def loses_reset_steps(self) -> bool:
         """Whether a step that resets the simulation is no row, since rows hold what it was like after the step."""
         return self.recording is not None and self.recording.source.reads_after_steps
+
+    @property
+    def robots(self) -> tuple[str, ...]:
+        """The names of the recorded robots; none before the first session, which shows what there are."""
+        return () if self.recording is None else self.recording.source.schema.robots
 
     def require(self, verb: str, *states: State) -> None:
         """Refuse a verb that makes no sense here.
@@ -273,10 +279,7 @@ class Recorder:
     def mark_reset(self, robot: str | None = None, is_seeded: bool = False) -> None:
         """Flag the next row as the first after a reset; see `Observer.mark_reset`."""
         assert self.recording is not None
-        robots = self.recording.source.schema.robots
-        if robot is not None and robot not in robots:
-            raise SettingsError.of("robot", robot, f"is not recorded; known: {', '.join(robots)}")
-        index = None if robot is None else robots.index(robot)
+        index = None if robot is None else index_of(robot, self.robots)
         if self.take is None:
             self._resets_due.append(index)
         else:

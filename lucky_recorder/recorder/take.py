@@ -19,6 +19,7 @@ from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.recorder.lane import Lane
 from lucky_recorder.recorder.messages import Counts, Ended, Seen
+from lucky_recorder.recorder.policies import Ran
 
 if TYPE_CHECKING:
     from lucky_recorder.capture.door import simulator
@@ -154,7 +155,7 @@ class Take:
             raise
         return True
 
-    def settle(self, new_policy_step: bool = True) -> None:
+    def settle(self, new_policy_step: Ran = True) -> None:
         """Take the half of a tick after the step: the row is finished, unless the step has lost what it needs.
 
         Raises:

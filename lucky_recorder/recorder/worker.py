@@ -166,8 +166,8 @@ class Worker:
 def fork_error() -> ForkError:
     """Return the error of a recorder that is used in a forked child."""
     return ForkError(
-        f"this recorder was started in another process and does not survive a fork (this is pid {os.getpid()}); "
-        "start worker processes with 'spawn', or make the recorder in the child"
+        f"this recorder was started in another process and does not survive a fork (this is pid {os.getpid()}); make a "
+        "recorder in each process, and start those that record cameras with 'spawn' or 'forkserver'"
     )
 
 

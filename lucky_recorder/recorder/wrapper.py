@@ -17,6 +17,7 @@ from lucky_recorder.recorder.arrival import Arrivals, copied
 from lucky_recorder.recorder.formats import own_sinks
 from lucky_recorder.recorder.observer import checked_reward, observer_of
 from lucky_recorder.recorder.parts import PartedSteps
+from lucky_recorder.recorder.policies import Ran, without
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.stage import Stage, Unrecorded, trigger
 from lucky_recorder.recorder.subject import Subject
@@ -89,7 +90,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._parts: PartedSteps | None = None
         # The open take, or one that has ended: to ask the recorder for it costs as much as to copy a row.
         self._take: Take | None = None
-        self._is_held = False
+        self._ran: Ran = True
 
     # What the environment does.
 
@@ -139,7 +140,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         # The environment may clip it in place.
         moment.action = copied(action) if arrivals.keeps_all else action
         period = self._policy_period
-        new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
+        new_policy_step = (period == 1 or take.steps % period == 0) and self._ran
         # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
         # the one before it: going on would leave a gap that nobody sees.
         result = None
@@ -154,7 +155,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise
         if result is None:
             return self._step_between(action)
-        self._is_held = False
+        self._ran = True
         if arrivals.is_over and take.state is OPEN:
             self._freeze(take)
         return result
@@ -240,9 +241,16 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._begin_by_itself()
         self.observer.mark_event(kind, **fields)
 
-    def hold(self) -> None:
-        """Say that the next step holds the policy's last action: its row has no ``new_policy_step``."""
-        self._is_held = True
+    def hold(self, robot: str | None = None) -> None:
+        """Say that the next step holds the policy's last action: its row has no ``new_policy_step``.
+
+        Args:
+            robot: The robot whose action is held; None for all of them.
+
+        Raises:
+            SettingsError: If there is no such robot; before the first ``reset`` none is known.
+        """
+        self._ran = without(self._ran, robot, self.recorder.robots)
 
     @property
     def session_path(self) -> Path | None:
@@ -299,7 +307,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if take.state is not OPEN:
             take.lane.drop_half()
 
-    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
+    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: Ran) -> Result:
         return parts.run(take, lambda: self._inner_step(take, take.moment, action), new_policy_step)
 
     def _freeze(self, take: Take) -> None:
@@ -366,7 +374,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""
         number, self._resets = self._resets, self._resets + 1
-        self._is_held = False
+        self._ran = True
         if self._stage is not Stage.CLOSED:
             self._stage = Stage.RECORDED if self._trigger(number) else Stage.SKIPPED
         if not self._is_awaited():

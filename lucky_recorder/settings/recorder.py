@@ -215,6 +215,13 @@ class RecorderSettings:
         return ("session",) if self.koyu is None else FORMATS
 
     @property
+    def calls_success(self) -> bool:
+        """Whether ``success`` is a function, given or named, that may look at anything."""
+        # "info:KEY" is written like the name of a function.
+        named = v.is_callable_name(self.success) and not v.is_keyed(self.success, "info")
+        return callable(self.success) or named
+
+    @property
     def recorded_cameras(self) -> tuple[Camera, ...]:
         """The cameras that write at least one stream under these settings."""
         return tuple(c for c in self.cameras if self.kinds_of(c))

@@ -191,34 +191,16 @@ def test_without_mujoco_a_source_of_it_is_refused(record: Any, source: str) -> N
         env.reset()
 
 
-def user_sensor() -> mujoco.MjModel:
-    return arm("", extra='<sensor><user name="u" dim="2" needstage="pos"/></sensor>')
-
-
-def sense(value: float) -> None:
-    def fill(model: Any, data: Any, stage: int) -> None:
-        if stage == mujoco.mjtStage.mjSTAGE_POS:
-            data.sensordata[:] = value
-
-    mujoco.set_mjcb_sensor(fill)
-
-
-@pytest.fixture
-def _without_callbacks() -> Any:
-    yield
-    mujoco.set_mjcb_sensor(None)
-
-
-@pytest.mark.usefixtures("_without_callbacks")
 def test_a_sensor_that_reads_nan_is_refused_unless_allowed() -> None:
-    model = user_sensor()
-    sense(np.nan)
+    model = scene("joint_zoo")
+    data = mujoco.MjData(model)
+    data.joint("knuckle").qpos[0] = np.nan
     with pytest.raises(CaptureError, match="sensor holds NaN"):
-        rows(source_of(model, "custom", columns=[lr.Column("u", "sensor:u", shape=(2,))]), 1, lambda step: None)
-    allowed = [lr.Column("u", "sensor:u", shape=(2,), allow_nan=True)]
-    assert np.isnan(rows(source_of(model, "custom", columns=allowed), 1, lambda step: None)["u"]).all()
-    sense(2.5)
-    assert rows(source_of(model, "custom", columns=allowed), 1, lambda step: None)["u"].tolist() == [[2.5, 2.5]]
+        rows(source_of(model, "custom", data, columns=[lr.Column("u", "sensor:knuckle_pos")]), 1, lambda step: None)
+    allowed = [lr.Column("u", "sensor:knuckle_pos", allow_nan=True)]
+    assert np.isnan(rows(source_of(model, "custom", data, columns=allowed), 1, lambda step: None)["u"]).all()
+    data.joint("knuckle").qpos[0] = 0.25
+    assert rows(source_of(model, "custom", data, columns=allowed), 1, lambda step: None)["u"].tolist() == [0.25]
 
 
 def test_allowing_nan_changes_no_other_value() -> None:

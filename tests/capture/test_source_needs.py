@@ -24,7 +24,8 @@ from tests.capture.models import OVERVIEW, scene, settings, source_of
         ([lr.Column("c", "qpos:wheel"), lr.Column("d", "ctrl:lift"), lr.Column("e", "qvel:wheel")], [], Sync.NOTHING),
         ([lr.Column("c", "xpos:flap", shape=(3,))], [], Sync.KINEMATICS),
         ([lr.Column("c", "site_xpos:tip", shape=(3,))], [], Sync.KINEMATICS),
-        ([], [OVERVIEW], Sync.KINEMATICS),
+        ([], [OVERVIEW], Sync.PICTURES),
+        ([lr.Column("c", "xpos:flap", shape=(3,))], [OVERVIEW], Sync.PICTURES),
         ([lr.Column("c", "sensor:knuckle_pos")], [], Sync.FORWARD),
         ([lr.Column("c", lambda moment: 1.0)], [], Sync.FORWARD),
         ([lr.Column("c", "math:sqrt")], [OVERVIEW], Sync.FORWARD),
@@ -40,7 +41,7 @@ def test_no_more_is_computed_than_is_recorded(columns: Any, cameras: Any, level:
 def test_columns_that_are_not_recorded_cost_nothing() -> None:
     columns = [lr.Column("c", "sensor:knuckle_pos")]
     source = source_of(scene("joint_zoo"), columns=columns, cameras=[OVERVIEW], record_data=False)
-    assert source.sync_level is Sync.KINEMATICS
+    assert source.sync_level is Sync.PICTURES
 
 
 def test_without_pictures_there_is_no_painter_and_no_copy_of_the_model() -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from lucky_recorder import forks
 from lucky_recorder.episode.keys import GL_PACKAGES
 from lucky_recorder.errors import GLError
 from lucky_recorder.lazy import lazy
@@ -68,8 +69,10 @@ def make_context() -> Context:
     """Make a context and make it current in this thread.
 
     Raises:
+        ForkError: In a child forked from a process that had drawn.
         GLError: If neither EGL nor OSMesa works; says what to install.
     """
+    forks.refuse_to_draw()
     failures = []
     for backend in _candidates():
         try:
@@ -123,9 +126,11 @@ def make_context_of(backend: str) -> Context:
     """Make a context of one backend, ``egl`` or ``osmesa``, and make it current in this thread.
 
     Raises:
+        ForkError: In a child forked from a process that had drawn.
         GLError: If its libraries are not installed, it has nothing to draw on, or PyOpenGL is bound to another.
         Exception: Whatever the driver or PyOpenGL raise.
     """
+    forks.refuse_to_draw()
     bound = os.environ.get("PYOPENGL_PLATFORM", "").lower()
     if bound not in ("", backend):
         raise GLError(f"PYOPENGL_PLATFORM={bound!r} keeps PyOpenGL from {backend}; unset it, or set it to {backend}")

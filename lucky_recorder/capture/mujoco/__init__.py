@@ -2,6 +2,7 @@
 
 from lucky_recorder.capture.mujoco.assets import AssetChange, AssetWatch
 from lucky_recorder.capture.mujoco.bounds import refresh as refresh_bounds
+from lucky_recorder.capture.mujoco.callbacks import installed as installed_callbacks
 from lucky_recorder.capture.mujoco.camera import focal_of
 from lucky_recorder.capture.mujoco.columns import arm_columns, scene_columns
 from lucky_recorder.capture.mujoco.command import CommandMap
@@ -28,6 +29,7 @@ __all__ = [
     "find_quantity",
     "find_robots",
     "focal_of",
+    "installed_callbacks",
     "pulse_of",
     "refresh_bounds",
     "scene_columns",

@@ -6,6 +6,7 @@ import mujoco
 
 from lucky_recorder.capture.depth import Frustum
 from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.simulation import kinematics
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.camera import Camera, FreeCamera
 
@@ -47,6 +48,7 @@ def _camera_id(model: mujoco.MjModel, camera: Camera) -> int:
 def focal_of(model: mujoco.MjModel, camera: Camera) -> float:
     """Return a camera's horizontal focal length in pixels as it is now; 0 for parallel rays."""
     scene, data = mujoco.MjvScene(model, 1), mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
+    for stage in kinematics(model):  # and not mj_forward, which calls callbacks of the user's
+        stage(model, data)
     mujoco.mjv_updateCamera(model, data, view_of(model, camera), scene)
     return Frustum.of(scene, camera.width, camera.height).focal

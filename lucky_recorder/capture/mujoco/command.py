@@ -1,8 +1,10 @@
 """The ``action`` column: commands on the joints' scale, and the way back (spec: What each recorder mode records).
 
 A command is clamped to its control range and mapped linearly onto the range of the joint, where both are limited and
-the actuator drives a single hinge or slide joint directly. Every other command is recorded as it is, and so are those
-of an actuator that takes several (a position and a velocity, say): not all of them are on a joint's scale.
+the actuator drives a single hinge or slide joint: directly, or through a fixed tendon over that joint alone. The lower
+end of the one range is the lower end of the other, whatever the signs of the gear and of the tendon's coefficient.
+Every other command is recorded as it is, and so are those of an actuator that takes several (a position and a velocity,
+say): not all of them are on a joint's scale.
 """
 
 from __future__ import annotations
@@ -99,8 +101,9 @@ def _mapped_joint(model: mujoco.MjModel, actuator: int) -> int:
     commands = names.commands_of(model, actuator)
     if len(commands) != 1 or not model.actuator_ctrllimited[commands[0]]:
         return -1
-    if not names.drives_joint_directly(model, actuator):
+    joints = names.driven_joints(model, actuator)
+    if len(joints) != 1:
         return -1
-    joint = int(model.actuator_trnid[actuator, 0])
+    [joint] = joints
     single = int(model.jnt_type[joint]) in (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
     return joint if single and model.jnt_limited[joint] else -1

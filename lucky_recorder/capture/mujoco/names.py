@@ -113,7 +113,7 @@ def _is_orientation(model: mujoco.MjModel, actuator: int) -> bool:
     return int(model.actuator_trntype[actuator]) == int(getattr(mujoco.mjtTrn, "mjTRN_SO3", -1))
 
 
-def drives_joint_directly(model: mujoco.MjModel, actuator: int) -> bool:
+def _drives_joint_directly(model: mujoco.MjModel, actuator: int) -> bool:
     """Tell whether an actuator has a joint transmission."""
     # Integers on both sides: since MuJoCo 3.12 a numpy integer is never `in` a tuple of its enum members.
     direct = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
@@ -125,7 +125,7 @@ def driven_joints(model: mujoco.MjModel, actuator: int) -> tuple[int, ...]:
     target, reference = (int(i) for i in model.actuator_trnid[actuator])
     # An orientation actuator turns a ball joint, or one site relative to another: then neither id is a joint's.
     turns_ball = _is_orientation(model, actuator) and reference < 0
-    if turns_ball or drives_joint_directly(model, actuator):
+    if turns_ball or _drives_joint_directly(model, actuator):
         return (target,)
     if int(model.actuator_trntype[actuator]) != int(mujoco.mjtTrn.mjTRN_TENDON):
         return ()

@@ -12,8 +12,11 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from lucky_recorder.capture.mujoco import callbacks
 from lucky_recorder.capture.sync import Sync
 from lucky_recorder.errors import SettingsError
+
+Stage = Callable[[mujoco.MjModel, mujoco.MjData], None]
 
 
 class Simulation:
@@ -34,7 +37,14 @@ class Simulation:
         self.data = data
         self.private = mujoco.MjData(model)
         self._copy = _state_copier()
-        self._steps = kinematics(model)
+        places = kinematics(model)
+        # By level, in their order: a dict would hash the level at every tick, which takes Python longer than a copy.
+        self._stages: tuple[tuple[Stage, ...], ...] = (
+            places,
+            places,
+            (*places, *_drawn_sensors(model)),
+            (callbacks.forward,),
+        )
 
     @property
     def instabilities(self) -> NDArray[np.int32] | None:
@@ -65,13 +75,23 @@ class Simulation:
 
         Args:
             level: How much is computed from the state; `Sync.NOTHING` is treated as `Sync.KINEMATICS`.
+
+        Raises:
+            CaptureError: If that would call a callback of the user's a second time; see `refusal`.
         """
         self._copy(self.model, self.data, self.private)
-        if level is Sync.FORWARD:
-            mujoco.mj_forward(self.model, self.private)
+        for stage in self._stages[level]:
+            stage(self.model, self.private)
+
+    def refusal(self, level: Sync) -> str:
+        """Return why that much cannot be computed, as things are now; empty where it can."""
+        stages = self._stages[level]
+        if callbacks.forward in stages:
+            called = callbacks.installed()
         else:
-            for step in self._steps:
-                step(self.model, self.private)
+            sensors = callbacks.sensors_of_positions in stages
+            called = tuple(name for name in callbacks.installed() if sensors and name == "mjcb_sensor")
+        return callbacks.called_twice(called) if called else ""
 
 
 # What makes the arrays of a model's data as long as they are.
@@ -118,16 +138,19 @@ def _state_copier() -> Callable[[mujoco.MjModel, mujoco.MjData, mujoco.MjData], 
     return through_a_vector
 
 
-def kinematics(model: mujoco.MjModel) -> tuple[Callable[[mujoco.MjModel, mujoco.MjData], None], ...]:
-    """Return the cheap stages that place everything a picture shows."""
-    steps = [mujoco.mj_fwdKinematics] if hasattr(mujoco, "mj_fwdKinematics") else _single_kinematics(model)
-    if (model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER)).any():
-        # A picture shows a rangefinder's ray as a line, as long as the sensor reads.
-        steps.append(mujoco.mj_sensorPos)
-    return tuple(steps)
+def kinematics(model: mujoco.MjModel) -> tuple[Stage, ...]:
+    """Return the cheap stages that place everything; none of them calls a callback of the user's."""
+    return (mujoco.mj_fwdKinematics,) if hasattr(mujoco, "mj_fwdKinematics") else tuple(_single_kinematics(model))
 
 
-def _single_kinematics(model: mujoco.MjModel) -> list[Callable[[mujoco.MjModel, mujoco.MjData], None]]:
+def _drawn_sensors(model: mujoco.MjModel) -> list[Stage]:
+    """Return the stage that reads what a picture shows: a rangefinder's ray is a line, as long as the sensor reads."""
+    if not (model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER)).any():
+        return []
+    return [callbacks.sensors_of_positions if callbacks.calls_user_sensors(model) else mujoco.mj_sensorPos]
+
+
+def _single_kinematics(model: mujoco.MjModel) -> list[Stage]:
     """Return the same for a MuJoCo that has no name for all of it."""
     steps = [mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_camlight]
     if model.nflex:

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 import lucky_recorder as lr
 from lucky_recorder.capture.mujoco.command import CommandMap
-from tests.capture.models import arm, rows, scene, source_of
+from tests.capture.models import arm, features, rows, scene, source_of
 
 LIMITED_SLIDE = '<joint name="pan" type="slide" range="-0.1 0.2"/>'
+PAN_AND_TILT = '<joint name="pan" axis="0 0 1" range="-1 2"/><joint name="tilt" axis="0 1 0" range="-3 3"/>'
+TWO_OVER = '<tendon><fixed name="rope"><joint joint="pan" coef="1"/><joint joint="tilt" coef="1"/></fixed></tendon>'
+SPATIAL = '<tendon><spatial name="rope"><site site="anchor"/><site site="hand"/></spatial></tendon>'
 ROPE = '<tendon><fixed name="rope"><joint joint="pan" coef="1"/></fixed></tendon>'
 SERVO = arm('<position name="m" joint="pan" ctrlrange="0 1"/>')
 EQUAL = arm('<position name="m" joint="pan" ctrlrange="-1 2"/>')
@@ -36,8 +39,22 @@ def test_a_command_is_clamped_and_mapped_linearly_onto_the_joints_range(command:
         arm('<position name="m" joint="pan" ctrlrange="0 255"/>', joints=LIMITED_SLIDE),
         arm('<motor name="m" jointinparent="pan" ctrlrange="-1 1"/>'),
         arm('<position name="m" joint="pan" ctrlrange="0.1 0.7"/>'),
+        arm('<motor name="m" tendon="rope" ctrlrange="0 255"/>', extra=ROPE),
+        arm('<motor name="m" tendon="rope" ctrlrange="0 255"/>', extra=ROPE, joints=LIMITED_SLIDE),
+        arm('<motor name="m" tendon="rope" ctrlrange="0 255"/>', extra=ROPE, joints=PAN_AND_TILT),
+        arm('<motor name="m" tendon="rope" ctrlrange="0 255"/>', extra=ROPE.replace('"1"', '"-0.5"')),
+        arm('<motor name="m" tendon="rope" ctrlrange="0 255" gear="-2"/>', extra=ROPE),
     ],
-    ids=["slide", "joint in parent", "ends that are no binary fractions"],
+    ids=[
+        "slide",
+        "joint in parent",
+        "ends that are no binary fractions",
+        "tendon",
+        "tendon over a slide",
+        "tendon over one of two joints",
+        "tendon with a negative coefficient",
+        "tendon with a negative gear",
+    ],
 )
 def test_the_ends_of_the_control_range_are_the_ends_of_the_joints_exactly(model: mujoco.MjModel) -> None:
     low, high = model.actuator_ctrlrange[0]
@@ -58,7 +75,10 @@ def test_the_ends_of_the_control_range_are_the_ends_of_the_joints_exactly(model:
             joints='<joint name="pan" range="-1 1" limited="false"/>',
         ),
         arm('<motor name="m" joint="ball" ctrlrange="-1 1"/>', joints='<joint name="ball" type="ball" range="0 1"/>'),
-        arm('<motor name="m" tendon="rope" ctrlrange="-1 1"/>', extra=ROPE),
+        arm('<motor name="m" tendon="rope" ctrlrange="-1 1"/>', extra=TWO_OVER, joints=PAN_AND_TILT),
+        arm('<motor name="m" tendon="rope" ctrlrange="-1 1"/>', extra=SPATIAL),
+        arm('<motor name="m" tendon="rope"/>', extra=ROPE),
+        arm('<motor name="m" tendon="rope" ctrlrange="-1 1"/>', extra=ROPE, joints='<joint name="pan"/>'),
         arm('<motor name="m" site="hand" ctrlrange="-1 1"/>'),
         arm('<motor name="m" cranksite="hand" slidersite="anchor" cranklength="0.2" ctrlrange="-1 1"/>'),
         arm('<adhesion name="m" body="link" ctrlrange="0 1"/>'),
@@ -69,7 +89,10 @@ def test_the_ends_of_the_control_range_are_the_ends_of_the_joints_exactly(model:
         "no joint range",
         "joint not limited",
         "ball",
-        "tendon",
+        "tendon over two joints",
+        "spatial tendon",
+        "tendon, no control range",
+        "tendon over a joint without a range",
         "site",
         "crank",
         "body",
@@ -78,6 +101,32 @@ def test_the_ends_of_the_control_range_are_the_ends_of_the_joints_exactly(model:
 def test_every_other_command_is_recorded_raw_and_not_clamped(model: mujoco.MjModel) -> None:
     assert action_of(model, [1000.25]) == [1000.25]
     assert lr.commands_to_ctrl(model, [1000.25]).tolist() == [1000.25]
+
+
+def test_a_tendon_is_looked_through_to_the_joint_it_runs_over() -> None:
+    """Tendon 1 is no joint 1: the ids are of different kinds, and the joint's own range counts."""
+    extra = (
+        '<tendon><fixed name="other"><joint joint="pan" coef="1"/><joint joint="tilt" coef="1"/></fixed>'
+        '<fixed name="rope"><joint joint="pan" coef="2"/></fixed></tendon>'
+    )
+    model = arm('<motor name="m" tendon="rope" ctrlrange="0 10"/>', extra=extra, joints=PAN_AND_TILT)
+    assert action_of(model, [2.5]) == [-0.25]
+    assert lr.commands_to_ctrl(model, [-0.25]).tolist() == [2.5]
+    state, action = (features(model)[name] for name in ("observation.state", "action"))
+    assert (state.names, state.lucky_names, action.names) == (("m",), ("pan",), ("m",))
+
+
+def test_the_action_column_of_a_tendon_is_mapped_and_goes_back() -> None:
+    model = arm('<motor name="m" tendon="rope" ctrlrange="0 255"/>', extra=ROPE)
+    data = mujoco.MjData(model)
+    commands = [0.0, 51.0, 102.0, 255.0]
+
+    def act(step: int) -> None:
+        data.ctrl[0] = commands[step]
+
+    action = rows(source_of(model, data=data), 4, act)["action"]
+    np.testing.assert_allclose(action[:, 0], [-1.0, -0.4, 0.2, 2.0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(lr.commands_to_ctrl(model, action)[:, 0], commands, rtol=0, atol=1e-12)
 
 
 def test_a_free_joint_is_never_mapped() -> None:

@@ -70,7 +70,7 @@ def model(request: pytest.FixtureRequest) -> mujoco.MjModel:
     return mujoco.MjModel.from_xml_string(EVERYTHING) if request.param == "everything" else scene(request.param)
 
 
-@pytest.mark.parametrize("level", [Sync.KINEMATICS, Sync.FORWARD])
+@pytest.mark.parametrize("level", [Sync.KINEMATICS, Sync.PICTURES, Sync.FORWARD])
 def test_nothing_of_the_users_model_and_data_is_touched(model: mujoco.MjModel, level: Sync) -> None:
     data = moved(model)
     before = contents(model), contents(data)
@@ -122,7 +122,7 @@ def test_rangefinders_read_what_their_drawn_rays_need() -> None:
     model = mujoco.MjModel.from_xml_string(EVERYTHING)
     data = moved(model)
     looked_at = Simulation(model, data)
-    looked_at.sync(Sync.KINEMATICS)
+    looked_at.sync(Sync.PICTURES)
     known = forward(model, state(model, data))
     finder = int(np.flatnonzero(model.sensor_type == int(mujoco.mjtSensor.mjSENS_RANGEFINDER))[0])
     assert known.sensordata[model.sensor_adr[finder]] != 0
@@ -174,5 +174,5 @@ def test_only_what_a_model_has_is_computed() -> None:
     everything = mujoco.MjModel.from_xml_string(EVERYTHING)
     assert len(simulation._single_kinematics(plain)) == 3
     assert len(simulation._single_kinematics(everything)) == 5
-    assert mujoco.mj_sensorPos in simulation.kinematics(everything)
-    assert mujoco.mj_sensorPos not in simulation.kinematics(plain)
+    assert simulation._drawn_sensors(everything) == [mujoco.mj_sensorPos]
+    assert simulation._drawn_sensors(plain) == []
