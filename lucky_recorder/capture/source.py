@@ -15,10 +15,11 @@ from lucky_recorder.capture.channels import Channel, DerivedColumn
 from lucky_recorder.capture.door import renderer as drawing
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment
+from lucky_recorder.capture.render import check_rendered
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import UNSETTLED, Clocks, clocks, schedule
 from lucky_recorder.capture.snapshot import Snapshot
-from lucky_recorder.capture.streams import at_rates, scans_of, streams_of
+from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, warn_of_idle
 from lucky_recorder.capture.sync import Sync, needs_gl
 from lucky_recorder.episode.keys import GYM_ACTION, MODES
 from lucky_recorder.episode.schema import Schema
@@ -61,7 +62,9 @@ class Source:
         self._render = render
         # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
         attached = attach(settings, simulation, env, render)
+        check_rendered(settings, render)
         self.schema = self._schema_of(attached)
+        warn_of_idle(settings)
         self._look_through(attached)
         cameras, quality = settings.recorded_cameras, settings.render_quality
         # Only built here. The worker opens it: an OpenGL context is current in one thread at a time.
@@ -76,8 +79,8 @@ class Source:
             robots=tuple(r.name for r in attached.robots),
             hz=self.clocks.data,
             columns=tuple(c.field for c in attached.columns),
-            streams=streams_of(settings, self.clocks, simulation.model if simulation else None),
-            scans=scans_of(settings, self.clocks),
+            streams=streams_of(settings, self.clocks, simulation),
+            scans=scans_of(settings, self.clocks, simulation),
             has_rows=settings.record_data,
         )
 
@@ -243,7 +246,7 @@ class Source:
         # All that may be refused comes first, then the new values: so a refusal changes nothing.
         settled = clocks(self.settings, control)
         streams = at_rates(self.settings, settled, self.schema.streams)
-        scans = scans_of(self.settings, settled)
+        scans = scans_of(self.settings, settled, self._attached.simulation)
         self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
         self.clocks = settled
         self._schedule = schedule(self.settings, settled, self._attached.captures)

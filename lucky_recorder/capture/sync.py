@@ -25,6 +25,9 @@ def level_of(settings: RecorderSettings) -> Sync:
     kinds = {str(c.source).partition(":")[0] for c in settings.columns if isinstance(c.source, str)}
     if settings.record_data and ("sensor" in kinds or any(c.is_called for c in settings.columns)):
         return Sync.FORWARD
+    # Contacts and forces are drawn only where a camera asks for them.
+    if any(camera.needs_forward for camera in settings.recorded_cameras):
+        return Sync.FORWARD
     has_places = settings.record_data and bool(kinds & _PLACES)
     return Sync.KINEMATICS if has_places or needs_gl(settings) else Sync.NOTHING
 

@@ -55,7 +55,7 @@ def all_of(model: mujoco.MjModel, kind: str) -> list[str]:
 
 
 def object_of(kind: str) -> int:
-    """Return MuJoCo's number of a kind of object: ``body``, ``geom``, ``flex``…"""
+    """Return MuJoCo's number of a kind of object, such as ``body`` or ``flex``."""
     return int(getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"))
 
 

@@ -11,7 +11,8 @@ from tests.capture.drawing import Film
 
 WIDTH, HEIGHT = 96, 64
 # The tent is drawn unlit and unblended, so that its colour tells its pixels exactly.
-VISUAL = '<visual><quality shadowsize="0" offsamples="0"/><headlight ambient="1 1 1" diffuse="0 0 0" specular="0 0 0"/></visual>'
+VISUAL = """<visual><quality shadowsize="0" offsamples="0"/>
+<headlight ambient="1 1 1" diffuse="0 0 0" specular="0 0 0"/></visual>"""
 FLEX = 'name="tent" spacing=".1 .1 .1" rgba="0 1 0 1" mass="0.2"'
 KINDS = {
     "rope": f'<flexcomp {FLEX} type="grid" count="9 1 1" radius=".03" dim="1"/>',
@@ -33,7 +34,8 @@ def model_of(inside: str, outside: str = "") -> mujoco.MjModel:
     return mujoco.MjModel.from_xml_string(
         f"""<mujoco>{VISUAL}<worldbody><geom name="floor" type="plane" size="3 3 .1" rgba="0 0 1 1"/>
         <camera name="seen" pos="0 -1.2 1.6" xyaxes="1 0 0 0 .6 1"/>
-        <body name="top"><body name="mid" pos="0 0 .6"><geom name="knob" size=".05" rgba="1 0 0 1"/>{inside}</body></body>
+        <body name="top"><body name="mid" pos="0 0 .6">
+        <geom name="knob" size=".05" rgba="1 0 0 1"/>{inside}</body></body>
         <body name="apart" pos="2 2 0"><joint/><geom size=".1" rgba="1 0 0 1"/></body></worldbody>{outside}</mujoco>"""
     )
 
