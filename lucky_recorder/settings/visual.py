@@ -19,12 +19,10 @@ VIS_FLAGS = (
 RND_FLAGS = (
     "shadow", "wireframe", "reflection", "additive", "skybox", "fog", "haze", "cull_face", "post_processing",
 )  # fmt: skip
-# What these draw follows from contacts and forces, which placing all bodies does not compute.
-FORWARD_FLAGS = frozenset(
-    {"actuator", "activation", "constraint", "contactpoint", "contactforce", "contactsplit", "island", "bodybvh",
-     "meshbvh", "sdfiter"}
-)  # fmt: skip
+# What these draw follows from contacts and what collides, which placing all bodies does not compute.
+FORWARD_FLAGS = frozenset({"contactpoint", "contactforce", "contactsplit", "island", "bodybvh", "meshbvh", "sdfiter"})
 _GROUPS = 6
+_TABLE = "give a table of true and false by name, such as dict(contactpoint=True)"
 
 
 def optional_groups(value: Iterable[SupportsIndex] | None, *, field: str = "geom_groups") -> tuple[int, ...] | None:
@@ -43,11 +41,11 @@ def visual_flags(
 ) -> tuple[tuple[str, bool], ...]:
     """Accept a table of flags, kept as sorted pairs so that settings stay hashable."""
     if not isinstance(value, Mapping | tuple | list):
-        raise SettingsError.of(field, value, 'give a table of true and false by name: {"contactpoint": True}')
+        raise SettingsError.of(field, value, _TABLE)
     try:
         flags = dict(value)
     except (TypeError, ValueError):
-        raise SettingsError.of(field, value, 'give a table of true and false by name: {"contactpoint": True}') from None
+        raise SettingsError.of(field, value, _TABLE) from None
     for name in flags:
         if name not in (*VIS_FLAGS, *RND_FLAGS):
             known = ", ".join(sorted((*VIS_FLAGS, *RND_FLAGS)))

@@ -1,4 +1,4 @@
-"""Calibration: a known point, projected by what info.json and the pose column say, is where the recorded picture has it."""
+"""Calibration: a known point, projected as info.json and the pose column say, is where the picture has it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.capture.source import open_source
 from lucky_recorder.testing import check_session
 from tests.capture.drawing import Film
 from tests.capture.models import source_of
@@ -24,7 +25,7 @@ SCENE = """
   <camera name="measured" pos="0.1 -2 1.4" xyaxes="1 0 0 0 .1 1" resolution="640 480" sensorsize="0.00576 0.00432"
     focal="0.005 0.006" principal="0.0004 0.0003"/>
   <camera name="flat" pos="0 -2 1.1" xyaxes="1 .1 0 0 0 1" projection="orthographic" fovy="1.5"/>
-  <body name="arm" pos="0.2 -2 1"><joint name="turn" axis="0 .3 1"/><geom size=".02" pos=".3 0 0" rgba="0 0 0 1" mass="1"/>
+  <body name="arm" pos="0.2 -2 1"><joint name="turn" axis="0 .3 1"/><geom size=".02" pos=".3 0 0" rgba="0 0 0 1"/>
     <camera name="wrist" pos="0.1 0.05 0.2" euler="85 5 2" fovy="60"/>
     <camera name="follows" mode="targetbody" target="ball" pos="0.3 0 0.3"/>
     <camera name="tracks" mode="trackcom" pos="0.3 0 0.3" euler="80 0 0" fovy="60"/></body>
@@ -204,18 +205,17 @@ def test_intrinsics_that_change_are_told_once(caplog: pytest.LogCaptureFixture) 
 def test_no_calibration_of_pictures_that_the_environment_draws() -> None:
     model, data = moving()
     camera = lr.Camera("seen", source="render", width=64, height=48)
-    source = source_of(model, "full_scene", data, cameras=[])
-    assert source.schema.streams == ()
-    with pytest.raises(lr.SettingsError, match="camera 'seen': record_pose=True: env.render"):
-        lr.Camera("seen", source="render", record_pose=True)
-    assert camera.record_pose is False
+    settings = lr.RecorderSettings(mode="full_scene", data_hz=50, cameras=[camera])
+    source = open_source(settings, model, data, render=lambda: np.zeros((48, 64, 3), np.uint8))
+    assert [stream.calibration for stream in source.schema.streams] == [{}]
 
 
 def test_a_pose_without_rows_is_refused_and_its_name_is_taken() -> None:
     camera = lr.Camera("plain", record_pose=True)
     with pytest.raises(lr.SettingsError, match="camera 'plain': record_pose=True: a pose stands in the rows"):
         lr.RecorderSettings(record_data=False, cameras=[camera])
-    lr.RecorderSettings(record_data=False, cameras=[lr.Camera("plain", record_pose=True, enabled=False), lr.Camera("x")])
+    off = lr.Camera("plain", record_pose=True, enabled=False)
+    assert lr.RecorderSettings(record_data=False, cameras=[off, lr.Camera("x")]).posed_cameras == ()
     column = lr.Column("observation.camera_pose.plain", "sensor:x")
     lr.RecorderSettings(columns=[column])
     with pytest.raises(lr.SettingsError, match=r"columns='observation.camera_pose.plain': stands twice"):
