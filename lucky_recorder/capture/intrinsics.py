@@ -43,12 +43,13 @@ class Intrinsics(NamedTuple):
         bottom, top = float(camera.frustum_bottom), float(camera.frustum_top)
         # Where the scene gives no half width, pixels are square.
         half = float(camera.frustum_width) or (top - bottom) / 2 * width / height
-        left = float(camera.frustum_center) - half
+        # Shares of the picture that lie left of and above the optical axis: its left side is at the centre minus half.
+        left, above = 0.5 - float(camera.frustum_center) / (2 * half), top / (top - bottom)
         is_orthographic = bool(camera.orthographic)
         # The frustum's sides are given at the near plane; of parallel rays, at any distance.
         near = 1.0 if is_orthographic else float(camera.frustum_near)
         across, down = width / (2 * half), height / (top - bottom)
-        return cls(near * across, near * down, -left * across - 0.5, top * down - 0.5, is_orthographic)
+        return cls(near * across, near * down, width * left - 0.5, height * above - 0.5, is_orthographic)
 
     def is_like(self, other: Intrinsics) -> bool:
         """Tell whether another projection gives the same pixels, as far as the scene's float32 can tell."""

@@ -200,3 +200,38 @@ def test_a_flag_that_the_installed_mujoco_lacks_is_refused(monkeypatch: pytest.M
     object.__setattr__(camera, "flags", (("no_such", True),))
     with pytest.raises(lr.SettingsError, match=r"camera 'seen': flags='no_such': MuJoCo \d.*has no such flag"):
         Film(model, data, [camera])
+
+
+@pytest.mark.parametrize("mark", ["contactpoint", "contactforce", "joint", "com", "inertia", "camera", "light"])
+def test_a_mark_is_before_the_camera_as_anything_else_and_belongs_to_no_object(mark: str) -> None:
+    model, data = scene_in_contact()
+    fields: dict[str, Any] = {"masks": ["ball", "floor"], "depth_mode": "separate"}
+    cameras = [seen("plain", **fields), seen("marked", flags={mark: True}, **fields)]
+    with Film(model, data, cameras, record_masks=True) as film:
+        pictures = film.look()
+        (depth, labels), (marked_depth, marked_labels) = (film.surfaces(picture) for picture in pictures)
+        plain, marked = film.draw(pictures)
+    changed = depth != marked_depth
+    assert changed.any()
+    before, behind = marked_depth[changed], depth[changed]
+    assert ((before < behind) | (behind == 0)).all()
+    assert not marked_labels[changed].any()
+    np.testing.assert_array_equal(labels[~changed], marked_labels[~changed])
+    assert not np.array_equal(plain, marked)
+
+
+@pytest.mark.parametrize(("name", "flags"), [("cl", ("flexskin", "flexedge")), ("skin", ("skin",))])
+def test_what_is_soft_is_hidden_by_its_flags(name: str, flags: tuple[str, ...]) -> None:
+    model, data = scene_in_contact()
+    fields: dict[str, Any] = {"masks": [name], "depth_mode": "separate"}
+    cameras = [seen("plain", **fields), seen("without", flags=dict.fromkeys(flags, False), **fields)]
+    with Film(model, data, cameras, record_masks=True) as film:
+        pictures = film.look()
+        (depth, labels), (far, none) = (film.surfaces(picture) for picture in pictures)
+        plain, without = film.draw(pictures)
+    assert labels.any()
+    assert not none.any()
+    changed = np.abs(far - depth) > 1e-6
+    assert changed.any()
+    assert (labels[changed] == 1).all()
+    assert not np.array_equal(plain, without)
