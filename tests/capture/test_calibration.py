@@ -99,15 +99,17 @@ def test_a_known_point_is_where_the_calibration_says(tmp_path: Path, width: int,
         info = session.features[f"observation.images.{name}"]["info"]
         assert (info["intrinsics"]["width"], info["intrinsics"]["height"]) == (width, height)
         frames, poses = episode.frames(name), np.array(episode.rows()[f"observation.camera_pose.{name}"].to_pylist())
-        at_start = [*info["extrinsics"]["position"], *info["extrinsics"]["orientation"]]
-        np.testing.assert_array_equal(poses[0], at_start)
         for row, pose in enumerate(poses):
             point = projected(info["intrinsics"], pose[:3], pose[3:])
             assert np.abs(point - seen(frames[row])).max() < 0.25, (name, row)
+        said = info["extrinsics"]
         if np.abs(poses[-1] - poses[0]).max() > 0.01:
             moved.add(name)
+            assert not {"position", "orientation"} & set(said)
             stale = projected(info["intrinsics"], poses[0, :3], poses[0, 3:])
             assert np.abs(stale - seen(frames[len(poses) - 1])).max() > 1 or name != "wrist"
+        else:
+            assert [*said["position"], *said["orientation"]] == poses[0].tolist()
     assert moved == {"wrist", "follows", "tracks"}
 
 
@@ -134,13 +136,37 @@ def test_what_info_says_of_a_camera(tmp_path: Path) -> None:
     }  # fmt: skip
     model, data = moving()
     mujoco.mj_forward(model, data)
-    wrist = info["wrist"]["extrinsics"]
-    body = model.body("arm").id
-    position = data.xpos[body] + data.xmat[body].reshape(3, 3) @ wrist["position_in_body"]
-    np.testing.assert_allclose(wrist["position"], position, atol=1e-12)
-    together = data.xmat[body].reshape(3, 3) @ rotation(wrist["orientation_in_body"])
-    np.testing.assert_allclose(rotation(wrist["orientation"]), together, atol=1e-12)
+    for name in ("plain", "wrist"):
+        said, index = info[name]["extrinsics"], model.camera(name).id
+        body = int(model.cam_bodyid[index])
+        turn = data.xmat[body].reshape(3, 3)
+        position = data.xpos[body] + turn @ said["position_in_body"]
+        np.testing.assert_allclose(position, data.cam_xpos[index], atol=1e-12)
+        axes = data.cam_xmat[index].reshape(3, 3) * [1, -1, -1]
+        np.testing.assert_allclose(turn @ rotation(said["orientation_in_body"]), axes, atol=1e-12)
+    assert info["plain"]["extrinsics"]["position"] == data.cam_xpos[model.camera("plain").id].tolist()
     assert all("position_in_body" not in info[name]["extrinsics"] for name in ("tracks", "free"))
+
+
+@pytest.mark.parametrize(
+    ("body", "stands_still"),
+    [
+        ("<body>{}</body>", True),
+        ("<body><body>{}</body></body>", True),
+        ('<body><joint type="slide"/>{}</body>', False),
+        ('<body><joint type="slide"/><body>{}</body></body>', False),
+        ('<body mocap="true">{}</body>', False),
+        ('<body mocap="true"><body>{}</body></body>', False),
+    ],
+)
+def test_only_of_what_stands_still_info_has_a_pose(body: str, stands_still: bool) -> None:
+    inside = body.format('<geom size=".1"/><camera name="seen"/>')
+    model = mujoco.MjModel.from_xml_string(
+        f"<mujoco><worldbody>{inside}<body><joint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    [stream] = source_of(model, "full_scene", cameras=[lr.Camera("seen")]).schema.streams
+    assert ("position" in stream.calibration["extrinsics"]) is stands_still
+    assert "position_in_body" in stream.calibration["extrinsics"]
 
 
 def test_the_pose_is_that_of_the_state_that_the_row_shows(tmp_path: Path) -> None:

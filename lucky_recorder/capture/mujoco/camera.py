@@ -112,17 +112,30 @@ def _aimed(simulation: Simulation, camera: Camera) -> mujoco.MjvScene:
 
 
 def calibration_of(simulation: Simulation, camera: Camera) -> dict[str, Any]:
-    """Return what ``info`` says of a camera's projection and pose, in the present state."""
+    """Return what ``info`` says of a camera's projection and place, in the present state."""
     intrinsics = Intrinsics.of(_aimed(simulation, camera), camera.width, camera.height)
-    pose = pose_reader(simulation, camera)()
     extrinsics = {
-        "position": pose[:3].tolist(),
-        "orientation": pose[3:].tolist(),
-        "frame": "the camera in the world when the session began: metres; quaternion w x y z that turns the camera's "
-        f"axes into the world's; axes: {AXES}",
+        "convention": "metres; quaternion w x y z that turns the camera's axes into the world's, or the body's; "
+        f"the camera's axes: {AXES}",
         **_mount(simulation.model, camera),
     }
+    # Where a camera that moves happened to be is no calibration, and sessions of one set-up should say the same.
+    if _stands_still(simulation.model, camera):
+        pose = pose_reader(simulation, camera)()
+        extrinsics |= {"position": pose[:3].tolist(), "orientation": pose[3:].tolist()}
     return {"intrinsics": intrinsics.described(camera.width, camera.height), "extrinsics": extrinsics}
+
+
+def _stands_still(model: mujoco.MjModel, camera: Camera) -> bool:
+    """Tell whether nothing in a simulation moves a camera."""
+    if isinstance(camera.source, FreeCamera):
+        return True
+    index = _camera_id(model, camera)
+    if int(model.cam_mode[index]) != int(mujoco.mjtCamLight.mjCAMLIGHT_FIXED):
+        return False
+    body = int(model.cam_bodyid[index])
+    # A mocap body has no joints either, and is moved all the same.
+    return int(model.body_weldid[body]) == 0 and int(model.body_mocapid[model.body_rootid[body]]) < 0
 
 
 def _mount(model: mujoco.MjModel, camera: Camera) -> dict[str, Any]:
