@@ -140,12 +140,14 @@ class Renderer:
 
         A depth camera costs a second pass. Where both passes give the same z-buffer to the bit, one is enough. They
         differ where several samples of a pixel are merged, where a skybox fills the background, where something is
-        transparent, where a mirror draws the scene again, and where decoration is drawn, such as a rangefinder's ray,
-        which is no surface. A camera's flags may let any of these happen. A mask needs the pass of surfaces anyway, for
-        the segments.
+        transparent, where a mirror draws the scene again, where only edges are drawn (``wireframe``), and where
+        decoration is drawn, such as a rangefinder's ray, which is no surface. A mask needs the pass of surfaces anyway,
+        for the segments.
         """
         camera, scene = self._cameras[snapshot.camera], snapshot.scene
-        if not self._is_plain or "depth" not in camera.picture_kinds or camera.masks or camera.flags or scene is None:
+        if not self._is_plain or "depth" not in camera.picture_kinds or camera.masks or scene is None:
+            return False
+        if scene.flags[int(mujoco.mjtRndFlag.mjRND_WIREFRAME)]:
             return False
         return all(g.segid >= 0 and g.rgba[3] == 1 and g.reflectance == 0 for g in scene.geoms[: scene.ngeom])
 
