@@ -70,8 +70,9 @@ def columns_of(scene: Scene) -> tuple[DerivedColumn, ...]:
     mode = _OF_MODE[settings.mode](scene)
     gym = _gym_columns(scene) if settings.gym_columns else []
     robots = tuple(r.name for r in scene.robots)
+    poses = simulator.pose_columns(scene.mujoco, settings.posed_cameras) if settings.posed_cameras else []
     own = [custom_column(c, scene.simulation, robots, scene.env) for c in settings.columns]
-    columns = (*mode, *gym, *own)
+    columns = (*mode, *gym, *poses, *own)
     # Again, though the settings were looked at: the parts of an action space have names that no setting says.
     portable((c.field.name for c in columns), field="columns")
     return columns

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from lucky_recorder.episode.schema import Field, Schema
 
+# Where a camera stands, and through what it looks, may be another in every model: no row depends on it.
+_MAY_CHANGE = ("intrinsics", "extrinsics")
+
 
 def difference(before: Schema, now: Schema) -> str:
-    """Say in what two schemas differ; empty where they are the same."""
-    return "; ".join(_differences(before, now))
+    """Say in what the layouts of two schemas differ; empty where they are the same."""
+    return "; ".join(_differences(_layout(before), _layout(now)))
+
+
+def _layout(schema: Schema) -> Schema:
+    streams = (
+        replace(s, info={name: value for name, value in s.info.items() if name not in _MAY_CHANGE})
+        for s in schema.streams
+    )
+    return replace(schema, streams=tuple(streams))
 
 
 def _differences(before: Schema, now: Schema) -> Iterator[str]:
@@ -24,6 +36,10 @@ def _differences(before: Schema, now: Schema) -> Iterator[str]:
             yield f"{field.name} {_changed(field, other)}"
     if before.streams != now.streams or before.scans != now.scans:
         yield "what its cameras and lidars record is something else"
+    if before.columns != now.columns and sorted(before.columns, key=str) == sorted(now.columns, key=str):
+        yield "its columns stand in another order"
+    if {field.name for field in now.columns} - {field.name for field in before.columns}:
+        yield f"new columns: {_listed([f.name for f in now.columns if f not in before.columns])}"
 
 
 def _changed(before: Field, now: Field) -> str:

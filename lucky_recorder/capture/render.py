@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from lucky_recorder.capture.schedule import Capture
 from lucky_recorder.capture.snapshot import SceneSnapshot
-from lucky_recorder.errors import StreamError
-from lucky_recorder.settings.camera import Camera
+from lucky_recorder.errors import SettingsError, StreamError
+from lucky_recorder.settings.camera import LARGEST_SIDE, SMALLEST_SIDE, Camera
+from lucky_recorder.settings.recorder import RecorderSettings
+
+# Values of a pixel: grey, red green blue, and these with alpha.
+_COLOURS = (1, 3, 4)
 
 
 def capture_render(render: Callable[[], Any], camera: Camera, index: int) -> Capture:
@@ -26,24 +30,114 @@ def capture_render(render: Callable[[], Any], camera: Camera, index: int) -> Cap
     return capture
 
 
+def check_rendered(settings: RecorderSettings, render: Callable[[], Any] | None) -> None:
+    """Ask the environment once for its picture, before anything is on the disk.
+
+    Raises:
+        SettingsError: If it is no picture that its cameras can take.
+    """
+    cameras = [camera for camera in settings.recorded_cameras if camera.source == "render"]
+    if render is None or not cameras:
+        return
+    try:
+        picture = _picture(render, cameras[0])
+        for camera in cameras:
+            _settled(picture, camera)
+    except StreamError as error:
+        raise SettingsError(str(error)) from error
+
+
 def rendered(render: Callable[[], Any], camera: Camera) -> NDArray[np.uint8]:
     """Return a copy of what ``env.render()`` gives, uint8, shape ``(height, width, 3)``, top row first.
 
     Raises:
         StreamError: If it raises, or gives no picture of the camera's size.
     """
-    try:
-        picture = render()
-    except Exception as error:  # an environment may raise anything
-        raise StreamError(f"camera {camera.name!r}: env.render() failed: {type(error).__name__}: {error}") from error
-    if isinstance(picture, list):
-        raise StreamError(f"camera {camera.name!r}: env.render() gives a list of frames; use render_mode='rgb_array'")
-    pixels = np.asarray(picture)
-    expected = (camera.height, camera.width, 3)
-    if pixels.dtype != np.uint8 or pixels.shape != expected:
-        size = f"; set width={pixels.shape[1]}, height={pixels.shape[0]}" if pixels.ndim == 3 else ""
-        raise StreamError(
-            f"camera {camera.name!r}: env.render() gives {pixels.dtype} {pixels.shape}, expected uint8 {expected}{size}"
-        )
     # An environment may draw its next picture into the same array while this one still waits in the queue.
-    return pixels.copy()
+    return _settled(_picture(render, camera), camera).copy()
+
+
+def _picture(render: Callable[[], Any], camera: Camera) -> Any:
+    try:
+        return render()
+    except Exception as error:  # an environment may raise anything
+        raise _refused(camera, f"failed: {type(error).__name__}: {error}") from error
+
+
+def _settled(picture: Any, camera: Camera) -> NDArray[np.uint8]:
+    """Return a picture at the camera's size."""
+    if picture is None or isinstance(picture, list | tuple):
+        what = "gives None" if picture is None else "gives a list of frames"
+        raise _refused(camera, f"{what}; make the environment with render_mode='rgb_array'")
+    pixels = np.asarray(picture)
+    _check_kind(pixels, camera)
+    return _fitted(pixels, camera)
+
+
+def _check_kind(pixels: NDArray[Any], camera: Camera) -> None:
+    """Refuse what is no picture of three bytes a pixel, and say what makes it one. Nothing is converted unasked."""
+    shape, dtype = pixels.shape, pixels.dtype
+    # How to get from what came to a picture, in Python: each of what is wrong adds its part.
+    remedy, faults = "self.env.render()", []
+    if len(shape) == 3 and shape[0] in _COLOURS and shape[2] not in _COLOURS:
+        faults.append("colours come first")
+        remedy, shape = f"{remedy}.transpose(1, 2, 0)", (*shape[1:], shape[0])
+    if len(shape) == 2:
+        faults.append("there is no axis of colours")
+        remedy, shape = f"{remedy}[..., None]", (*shape, 1)
+    colours = shape[2] if len(shape) == 3 else 0
+    if colours not in _COLOURS or dtype.kind not in "buif":
+        raise _refused(camera, f"gives {dtype} {pixels.shape}; let it give uint8 (height, width, 3), red first")
+    if colours != 3:
+        faults.append("there is an alpha channel" if colours == 4 else "it is grey")
+        remedy += "[..., :3]" if colours == 4 else ".repeat(3, axis=2)"
+    if dtype != np.uint8:
+        faults.append(f"values are {dtype}")
+        scaled = f"(255 * {remedy})" if dtype.kind == "b" or _is_unit(pixels) else remedy
+        remedy = f'{scaled}.clip(0, 255).round().astype("uint8")'
+    if faults:
+        raise _refused(
+            camera,
+            f"gives {dtype} {pixels.shape}, expected uint8 (height, width, 3): {', '.join(faults)}. Let it give that, "
+            f"or wrap the environment: class Rgb(gym.Wrapper): render = lambda self: {remedy}",
+        )
+
+
+def _is_unit(pixels: NDArray[Any]) -> bool:
+    """Tell whether floats run from 0 to 1."""
+    return pixels.dtype.kind == "f" and bool(pixels.max(initial=0) <= 1)
+
+
+def _fitted(pixels: NDArray[np.uint8], camera: Camera) -> NDArray[np.uint8]:
+    """Cut a picture, or fill it up with black, at the right and at the bottom: pixels keep their coordinates."""
+    height, width = pixels.shape[:2]
+    wanted = camera.height, camera.width
+    if (height, width) == wanted:
+        return pixels
+    if camera.fit == "crop" and height >= camera.height and width >= camera.width:
+        return pixels[: camera.height, : camera.width]
+    if camera.fit == "pad" and height <= camera.height and width <= camera.width:
+        padded = np.zeros((*wanted, 3), np.uint8)
+        padded[:height, :width] = pixels
+        return padded
+    asked = f"the camera is {camera.width}x{camera.height}" + (f" with fit={camera.fit!r}" if camera.fit else "")
+    raise _refused(camera, f"gives {width}x{height} pixels, and {asked}; {_sizes(width, height)}")
+
+
+def _sizes(width: int, height: int) -> str:
+    """Say which settings take pictures of a size: even sides, as video needs, within what encoders take."""
+    less = [min(side - side % 2, LARGEST_SIDE) for side in (width, height)]
+    more = [max(side + side % 2, SMALLEST_SIDE) for side in (width, height)]
+    if less == more == [width, height]:
+        return f"set width={width}, height={height}"
+    ways = []
+    if min(less) >= SMALLEST_SIDE:
+        ways.append(f"set width={less[0]}, height={less[1]}, fit='crop'")
+    if max(more) <= LARGEST_SIDE:
+        ways.append(f"set width={more[0]}, height={more[1]}, fit='pad'")
+    reason = f"video needs even sides of {SMALLEST_SIDE} to {LARGEST_SIDE} pixels"
+    return f"{reason}: {' or '.join(ways) or 'let render() give another size'}"
+
+
+def _refused(camera: Camera, why: str) -> StreamError:
+    return StreamError(f"camera {camera.name!r}: env.render() {why}")

@@ -17,10 +17,11 @@ from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.pulse import Pulse
 from lucky_recorder.capture.rates import measured
 from lucky_recorder.capture.relayout import difference
+from lucky_recorder.capture.render import check_rendered
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Clocks, clocks, schedule
 from lucky_recorder.capture.snapshot import Snapshot
-from lucky_recorder.capture.streams import at_rates, scans_of, streams_of
+from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, warn_of_idle
 from lucky_recorder.capture.sync import Sync, needs_gl
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import GYM_ACTION, MODES
@@ -71,7 +72,9 @@ class Source:
         self._render = render
         # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
         attached = attach(settings, simulation, env, render)
+        check_rendered(settings, render)
         self.schema = self._schema_of(attached)
+        warn_of_idle(settings)
         self._look_through(attached)
         cameras, quality = settings.recorded_cameras, settings.render_quality
         # Only built here. The worker opens it: an OpenGL context is current in one thread at a time.
@@ -86,8 +89,8 @@ class Source:
             robots=tuple(r.name for r in attached.robots),
             hz=self.clocks.data,
             columns=tuple(c.field for c in attached.columns),
-            streams=streams_of(settings, self.clocks, simulation.model if simulation else None),
-            scans=scans_of(settings, self.clocks),
+            streams=streams_of(settings, self.clocks, simulation),
+            scans=scans_of(settings, self.clocks, simulation),
             has_rows=settings.record_data,
         )
 
@@ -232,10 +235,10 @@ class Source:
         if bound is None or (bound.model is model and bound.data is data):
             return False
         attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
-        schema = self._schema_of(attached)
-        if schema != self.schema:
+        changed = difference(self.schema, self._schema_of(attached))
+        if changed:
             raise SettingsError(
-                f"the environment replaced its model by one of another layout: {difference(self.schema, schema)}; "
+                f"the environment replaced its model by one of another layout: {changed}; "
                 "every row of a session has the same layout: record the other model in a session of its own"
             )
         is_other = bound.model is not model
@@ -266,7 +269,7 @@ class Source:
         # All that may be refused comes first, then the new values: so a refusal changes nothing.
         settled = measured(self.settings, self._env, seconds)
         streams = at_rates(self.settings, settled, self.schema.streams)
-        scans = scans_of(self.settings, settled)
+        scans = scans_of(self.settings, settled, self._attached.simulation)
         self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
         self.clocks = settled
         # As it was measured, and not as the rate says: later steps are rounded in the same way.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -20,26 +21,39 @@ from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.sensors import DEPTH_SENSORS
 from lucky_recorder.video.codecs import Codec, known
 
-if TYPE_CHECKING:
-    import mujoco
+logger = logging.getLogger("lucky_recorder")
 
+if TYPE_CHECKING:
     from lucky_recorder.video import available
 else:
     available = lazy("lucky_recorder.video.available")
 
 
-def streams_of(settings: RecorderSettings, clocks: Clocks, model: mujoco.MjModel | None) -> tuple[Stream, ...]:
+def streams_of(
+    settings: RecorderSettings, clocks: Clocks, simulation: simulator.Simulation | None
+) -> tuple[Stream, ...]:
     """Return the streams of every recorded camera.
 
     Raises:
         SettingsError: If a camera's rate or sensor model cannot be recorded.
         VideoError: If no encoder of the video format works here.
     """
-    return tuple(_stream(settings, camera, kind, clocks, model) for camera, kind in _filmed(settings))
+    return tuple(_stream(settings, camera, kind, clocks, simulation) for camera, kind in _filmed(settings))
 
 
 def _filmed(settings: RecorderSettings) -> Iterator[tuple[Camera, StreamKind]]:
     return ((camera, kind) for camera in settings.recorded_cameras for kind in settings.kinds_of(camera))
+
+
+def warn_of_idle(settings: RecorderSettings) -> None:
+    """Say which cameras are on and write nothing: people look for their videos when the recording is over."""
+    for camera in settings.idle_cameras:
+        logger.warning(
+            "camera %r is enabled and writes nothing: record_color_video is off, and %s; switch one on, or the camera "
+            "off with enabled=False",
+            camera.name,
+            "its masks are too" if camera.masks else "it has no masks",
+        )
 
 
 def at_rates(settings: RecorderSettings, clocks: Clocks, streams: Sequence[Stream]) -> tuple[Stream, ...]:
@@ -53,7 +67,11 @@ def at_rates(settings: RecorderSettings, clocks: Clocks, streams: Sequence[Strea
 
 
 def _stream(
-    settings: RecorderSettings, camera: Camera, kind: StreamKind, clocks: Clocks, model: mujoco.MjModel | None
+    settings: RecorderSettings,
+    camera: Camera,
+    kind: StreamKind,
+    clocks: Clocks,
+    simulation: simulator.Simulation | None,
 ) -> Stream:
     rate = clocks.rate_of(camera.frame_rate)
     base = Stream(camera.key_of(kind), camera.name, kind, camera.width, camera.height, rate)
@@ -64,8 +82,11 @@ def _stream(
     stream = replace(base, encoder=codec.key, codec=codec.name, pix_fmt=codec.pix_fmt, suffix=codec.suffix)
     # Only to refuse. Where the rates are learned later, `at_rates` asks again.
     _rate(camera, clocks, stream)
-    info = _depth_info(camera, model) if kind == "depth" else _labels_info(camera) if kind == "mask" else {}
-    return replace(stream, info=info)
+    info = _depth_info(camera, simulation) if kind == "depth" else _labels_info(camera) if kind == "mask" else {}
+    # The environment draws its own pictures as it likes.
+    is_drawn = camera.source != "render" and stream.is_described
+    calibration = simulator.calibration_of(simulation, camera) if is_drawn and simulation is not None else {}
+    return replace(stream, info=info, calibration=calibration)
 
 
 def _rate(camera: Camera, clocks: Clocks, stream: Stream) -> Fraction:
@@ -93,7 +114,7 @@ def _labels_info(camera: Camera) -> dict[str, Any]:
     return {"labels": {"0": "background"} | named}
 
 
-def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
+def _depth_info(camera: Camera, simulation: simulator.Simulation | None) -> dict[str, Any]:
     """Return what ``info`` says of a depth stream besides its video (spec: info.json)."""
     sensor = DEPTH_SENSORS[camera.sensor_model]
     info: dict[str, Any] = {
@@ -105,8 +126,8 @@ def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
     }
     if camera.sensor_model is not None:
         # `bind` has refused a depth camera without a model.
-        assert model is not None
-        focal = simulator.focal_of(model, camera)
+        assert simulation is not None
+        focal = simulator.focal_of(simulation, camera)
         if sensor.needs_perspective and not focal:
             remedy = "an orthographic camera's rays are parallel: it sees no disparity; leave the sensor_model out"
             raise SettingsError.of(f"camera {camera.name!r}: sensor_model", camera.sensor_model, remedy)
@@ -117,12 +138,14 @@ def _depth_info(camera: Camera, model: mujoco.MjModel | None) -> dict[str, Any]:
     return info
 
 
-def scans_of(settings: RecorderSettings, clocks: Clocks) -> tuple[ScanStream, ...]:
+def scans_of(
+    settings: RecorderSettings, clocks: Clocks, simulation: simulator.Simulation | None
+) -> tuple[ScanStream, ...]:
     """Return the scan streams of every recorded lidar."""
-    return tuple(_scan(lidar, clocks.rate_of(lidar.rate)) for lidar in settings.recorded_lidars)
+    return tuple(_scan(lidar, clocks.rate_of(lidar.rate), simulation) for lidar in settings.recorded_lidars)
 
 
-def _scan(lidar: Lidar, rate: Fraction) -> ScanStream:
+def _scan(lidar: Lidar, rate: Fraction, simulation: simulator.Simulation | None) -> ScanStream:
     description = {
         "name": lidar.name,
         "pattern": lidar.pattern,
@@ -141,4 +164,8 @@ def _scan(lidar: Lidar, rate: Fraction) -> ScanStream:
         "no_return": "infinity",
         "geom_id": "the geom a ray hit, -1 for none",
     }
+    flexes = simulator.flexes_of(simulation.model, lidar) if simulation is not None else []
+    if flexes:
+        # Checks let a ray that came back have no geom only where this stands.
+        description |= {"flexes": flexes, "geom_id": "the geom a ray hit; -1 for none, and for a ray that hit a flex"}
     return ScanStream(lidar.name, rate, lidar.rays, len(lidar.azimuths), description, lidar.record_video_proxy)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
+from lucky_recorder.settings.camera import Camera
 from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -17,6 +18,7 @@ _COLUMNS_INSTEAD = (
     "the controller in your own loop, inside `with observer.step():`, or in the environment's step"
 )
 _SUCCESS_INSTEAD = "use 'info:KEY' or 'terminated', or say it with env.end_episode(success=...)"
+_FLAGS_INSTEAD = "leave these flags off: contacts and forces are drawn from the whole forward computation"
 _CAMERAS_INSTEAD = "pictures show the rays of rangefinders, which are computed together with the sensors of type user"
 
 
@@ -38,10 +40,13 @@ def level_of(settings: RecorderSettings) -> Sync:
     # from the user's own data, and a lidar copies the state: they need nothing.
     if _forward_columns(settings):
         return Sync.FORWARD
+    # Contacts and forces are drawn only where a camera asks for them.
+    if _forward_cameras(settings):
+        return Sync.FORWARD
     if needs_gl(settings):
         return Sync.PICTURES
     has_places = settings.record_data and any(_kind(c) in _PLACES for c in settings.columns)
-    return Sync.KINEMATICS if has_places else Sync.NOTHING
+    return Sync.KINEMATICS if has_places or settings.posed_cameras else Sync.NOTHING
 
 
 class Need(NamedTuple):
@@ -69,6 +74,8 @@ def needs_of(settings: RecorderSettings, has_env: bool) -> Iterator[Need]:
     """
     for column in _forward_columns(settings):
         yield Need(Sync.FORWARD, f"column {column.name!r}: source", column.source, _COLUMNS_INSTEAD)
+    for camera in _forward_cameras(settings):
+        yield Need(Sync.FORWARD, f"camera {camera.name!r}: flags", dict(camera.flags), _FLAGS_INSTEAD)
     if has_env and settings.calls_success:
         yield Need(Sync.FORWARD, "success", settings.success, _SUCCESS_INSTEAD)
     if needs_gl(settings):
@@ -78,6 +85,10 @@ def needs_of(settings: RecorderSettings, has_env: bool) -> Iterator[Need]:
 
 def _forward_columns(settings: RecorderSettings) -> list[Column]:
     return [c for c in settings.columns if settings.record_data and (c.is_called or _kind(c) == "sensor")]
+
+
+def _forward_cameras(settings: RecorderSettings) -> list[Camera]:
+    return [camera for camera in settings.recorded_cameras if camera.needs_forward]
 
 
 def _kind(column: Column) -> str:

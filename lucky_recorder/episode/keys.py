@@ -24,6 +24,8 @@ DEFAULT_TASK = "Default Task"
 # Streams: the prefix of a feature key, and what follows the camera's Output Name.
 OBSERVATION = "observation."
 IMAGES, MASKS = "observation.images.", "observation.masks."
+# A camera's pose in every row: the prefix of the column.
+POSES = "observation.camera_pose."
 DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"
 LIDAR_PREFIX = "lidar-"
 VIDEOS, DATA = "videos/", "data/"
@@ -49,6 +51,11 @@ def image_key(camera: str) -> str:
 def mask_key(camera: str) -> str:
     """Return the key, and folder, of a camera's masks."""
     return MASKS + camera
+
+
+def pose_key(camera: str) -> str:
+    """Return the column of a camera's pose, by its Output Name."""
+    return POSES + camera
 
 
 def lidar_key(name: str) -> str:

@@ -72,6 +72,8 @@ class Stream:
         pix_fmt: The pixel format actually used.
         suffix: The file name's ending.
         info: Further entries of the feature's ``info`` block.
+        calibration: Entries of it that say where the camera was when the session began, and how it projects. Another
+            model may have its cameras elsewhere and is the same recording.
     """
 
     key: str
@@ -85,6 +87,7 @@ class Stream:
     pix_fmt: str = "yuv420p"
     suffix: str = ".mp4"
     info: dict[str, Any] = field(default_factory=dict, hash=False)
+    calibration: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def channels(self) -> int:

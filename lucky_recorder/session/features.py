@@ -85,5 +85,6 @@ def _stream_feature(stream: Stream) -> dict[str, Any]:
             "video.is_depth_map": stream.kind != "color",
             "has_audio": False,
             **stream.info,
+            **stream.calibration,
         },
     }

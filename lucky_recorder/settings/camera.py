@@ -14,6 +14,7 @@ from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.declare import build, named_place, only_known_fields, told
 from lucky_recorder.settings.sensors import DEPTH_SENSORS
+from lucky_recorder.settings.visual import FORWARD_FLAGS, optional_groups, visual_flags
 
 _DEPTH_MODES: dict[str, tuple[StreamKind, ...]] = {
     "off": ("color",),
@@ -22,7 +23,8 @@ _DEPTH_MODES: dict[str, tuple[StreamKind, ...]] = {
     "depth_only": ("depth",),
 }
 _SUFFIXES = {"color": "", "depth": keys.DEPTH_SUFFIX, "rgbd": keys.RGBD_SUFFIX}
-_SMALLEST, _LARGEST = 16, 8192
+SMALLEST_SIDE, LARGEST_SIDE = 16, 8192
+FITS = ("crop", "pad")
 _FREE = "free camera: "
 _PLACE = "camera {name}: "
 
@@ -69,12 +71,20 @@ def _source(value: CameraSource | None, *, field: str = "source") -> str | int |
         raise SettingsError.of(field, value, remedy) from None
 
 
-def _even_pixels(value: SupportsIndex, *, field: str = "width") -> int:
+def _even_pixels(value: SupportsIndex, *, field: str = "width", owner: Any = None) -> int:
     """Accept an even image size; 4:2:0 video has one colour sample per two pixels."""
-    pixels = v.whole(value, _SMALLEST, _LARGEST, field=field)
+    pixels = v.whole(value, SMALLEST_SIDE, LARGEST_SIDE, field=field)
     if pixels % 2:
-        raise SettingsError.of(field, value, f"video needs an even size; use {pixels - 1} or {pixels + 1}")
+        less, more = str(pixels - 1), str(pixels + 1)
+        if owner is not None and owner.source == "render":
+            # The environment decides the size of its pictures.
+            less, more = f"{less} with fit='crop'", f"{more} with fit='pad'"
+        raise SettingsError.of(field, value, f"video needs an even size; use {less} or {more}")
     return pixels
+
+
+def _fit(value: str | None, *, field: str = "fit") -> str | None:
+    return None if value is None else v.one_of(value, FITS, field=field)
 
 
 def _depth_mode(value: str, *, field: str = "depth_mode") -> str:
@@ -104,7 +114,7 @@ def _numbers(
 def _masks(value: Iterable[str] | None, *, field: str = "masks") -> tuple[str, ...] | None:
     masks = v.optional_texts(value, field=field)
     if masks is not None and not 0 < len(masks) <= keys.MOST_LABELS:
-        raise SettingsError.of(field, masks, f"name 1 to {keys.MOST_LABELS} bodies or geoms")
+        raise SettingsError.of(field, masks, f"name 1 to {keys.MOST_LABELS} bodies, geoms, flexes or skins")
     return masks
 
 
@@ -126,8 +136,15 @@ class Camera:
         sensor_model: The depth sensor's model: None, or ``ActiveStereo``.
         sensor_params: The model's calibration, on top of its defaults.
         debug_channel: A diagnostic channel of the sensor model, written in place of depth.
-        masks: Bodies or geoms of the mask stream, in the order of their label ids, from 1; at most 255.
+        masks: Bodies, geoms, flexes or skins of the mask stream, in the order of their label ids, from 1; at most 255.
         record_masks: Whether the binding writes its mask stream.
+        geom_groups: Groups of geoms that are seen, 0 to 5; None for MuJoCo's: 0, 1 and 2.
+        site_groups: Groups of sites that are seen; None for MuJoCo's: 0, 1 and 2.
+        flags: MuJoCo's visual and rendering flags, by name: ``{"contactpoint": True, "shadow": False}``.
+        fit: What becomes of a ``render()`` picture of another size: ``crop`` cuts it at the right and at the bottom,
+            ``pad`` adds black there; None: it is refused.
+        record_pose: Add the camera's pose to every row: the column ``observation.camera_pose.<name>``, x y z in metres
+            and the quaternion w x y z, of the camera's axes x right, y down, z forward.
     """
 
     name: str = attrs.field(converter=v.output_name)
@@ -143,19 +160,26 @@ class Camera:
     debug_channel: str | None = attrs.field(default=None, converter=v.optional_text)
     masks: tuple[str, ...] | None = attrs.field(default=None, converter=_masks)
     record_masks: bool = attrs.field(default=True, converter=v.boolean)
+    geom_groups: tuple[int, ...] | None = attrs.field(default=None, converter=optional_groups)
+    site_groups: tuple[int, ...] | None = attrs.field(default=None, converter=optional_groups)
+    flags: tuple[tuple[str, bool], ...] = attrs.field(default=(), converter=visual_flags)
+    fit: str | None = attrs.field(default=None, converter=_fit)
+    record_pose: bool = attrs.field(default=False, converter=v.boolean)
 
     def __attrs_post_init__(self) -> None:
         place = named_place(_PLACE, self.name)
-        if self.source == "render" and (self.depth_mode != "off" or self.masks):
-            raise SettingsError.of(
-                f"{place}source", "render", "env.render() gives colour only; depth and masks need a camera of the model"
-            )
+        _check_rendered(self, place)
         _check_sensor(self, place)
 
     @property
     def picture_kinds(self) -> tuple[StreamKind, ...]:
         """The kinds of streams that its depth mode asks for."""
         return _DEPTH_MODES[self.depth_mode]
+
+    @property
+    def needs_forward(self) -> bool:
+        """Whether it shows what only the whole of MuJoCo's forward computation knows, such as contacts."""
+        return any(is_on and name in FORWARD_FLAGS for name, is_on in self.flags)
 
     @property
     def calibration(self) -> dict[str, float]:
@@ -170,6 +194,25 @@ class Camera:
     def key_of(self, kind: StreamKind) -> str:
         """Return the key, and folder, of one of its streams (spec: Video streams)."""
         return keys.mask_key(self.name) if kind == "mask" else f"{self.key}{_SUFFIXES[kind]}"
+
+
+def _check_rendered(camera: Camera, place: str) -> None:
+    """Refuse what the environment's own pictures cannot have, and what only they can have."""
+    if camera.source != "render":
+        if camera.fit is not None:
+            remedy = "a camera that is drawn here has the size it asks for; leave it out, or use source='render'"
+            raise SettingsError.of(f"{place}fit", camera.fit, remedy)
+        return
+    if camera.depth_mode != "off" or camera.masks:
+        raise SettingsError.of(
+            f"{place}source", "render", "env.render() gives colour only; depth and masks need a camera of the model"
+        )
+    for field in ("geom_groups", "site_groups", "flags", "record_pose"):
+        if getattr(camera, field) != attrs.fields_dict(Camera)[field].default:
+            remedy = (
+                "env.render() is drawn by the environment; only a camera of the model, or a FreeCamera, can have it"
+            )
+            raise SettingsError.of(f"{place}{field}", getattr(camera, field), remedy)
 
 
 def _check_sensor(camera: Camera, place: str) -> None:

@@ -199,6 +199,8 @@ class RecorderSettings:
     def __attrs_post_init__(self) -> None:
         _check_column_names(self)
         _check_something_is_recorded(self)
+        _check_masks(self)
+        _check_poses(self)
         _check_chunk_numbers(self)
         _check_formats(self)
 
@@ -230,6 +232,16 @@ class RecorderSettings:
     def recorded_lidars(self) -> tuple[Lidar, ...]:
         """The lidar sensors that record."""
         return tuple(one for one in self.lidars if one.enabled)
+
+    @property
+    def posed_cameras(self) -> tuple[Camera, ...]:
+        """The recorded cameras whose pose stands in every row."""
+        return tuple(c for c in self.recorded_cameras if c.record_pose)
+
+    @property
+    def idle_cameras(self) -> tuple[Camera, ...]:
+        """The cameras that are on, and yet write nothing: colour is off, and they have no masks."""
+        return tuple(c for c in self.cameras if self.record_cameras and c.enabled and not self.kinds_of(c))
 
     def kinds_of(self, camera: Camera) -> tuple[StreamKind, ...]:
         """Return the kinds of streams a camera writes under these settings (spec: Video streams)."""
@@ -288,7 +300,8 @@ def _check_column_names(settings: RecorderSettings) -> None:
     names = tuple(c.name for c in settings.columns)
     of_the_mode = () if settings.mode == "custom" else keys.VECTORS
     of_the_gym = keys.GYM_COLUMNS if settings.gym_columns else ()
-    v.portable((*of_the_mode, *of_the_gym, *names), field="columns")
+    of_cameras = tuple(keys.pose_key(c.name) for c in settings.posed_cameras)
+    v.portable((*of_the_mode, *of_the_gym, *of_cameras, *names), field="columns")
     if settings.mode == "custom" and settings.record_data and not names and not settings.gym_columns:
         raise SettingsError.of("columns", (), "custom mode needs columns of your own, or gym_columns=True")
 
@@ -297,6 +310,18 @@ def _check_something_is_recorded(settings: RecorderSettings) -> None:
     if not (settings.record_data or settings.recorded_cameras or settings.recorded_lidars):
         remedy = "and no camera or lidar records: nothing would be written; switch one of them on"
         raise SettingsError.of("record_data", False, remedy)
+
+
+def _check_masks(settings: RecorderSettings) -> None:
+    if settings.record_masks and not any(c.masks for c in settings.cameras):
+        remedy = "no camera says what to label; give one masks=[...], names of bodies, or leave record_masks off"
+        raise SettingsError.of("record_masks", True, remedy)
+
+
+def _check_poses(settings: RecorderSettings) -> None:
+    for camera in settings.posed_cameras if not settings.record_data else ():
+        remedy = "a pose stands in the rows, and record_data is off; switch that on, or leave record_pose out"
+        raise SettingsError.of(f"camera {camera.name!r}: record_pose", True, remedy)
 
 
 def _check_chunk_numbers(settings: RecorderSettings) -> None:

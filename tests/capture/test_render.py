@@ -1,16 +1,20 @@
-"""The environment's own pictures: copied as they come, and refused where they are no pictures of the camera's size."""
+"""The environment's own pictures: copied as they come, cut or filled up if asked, else refused with what helps."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.render import rendered
+from lucky_recorder.capture.render import check_rendered, rendered
 from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.errors import SettingsError, StreamError
+from lucky_recorder.testing import check_session
 from tests.capture.drawing import HEIGHT, WIDTH
 from tests.capture.models import scene, source_of
 
@@ -23,6 +27,44 @@ def film_of(render: Any, **fields: Any) -> np.ndarray:
     return rendered(render, camera("seen", source="render", **fields))
 
 
+def shades(height: int, width: int) -> np.ndarray:
+    """A picture with no two pixels alike, none of them black."""
+    v, u = np.indices((height, width))
+    return np.stack([1 + u % 250, 1 + v % 250, 1 + u // 250 + 2 * (v // 250)], axis=-1).astype(np.uint8)
+
+
+class Pictures(gym.Env[Any, Any]):
+    """An environment whose pictures are what they are."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+    render_mode = "rgb_array"
+    observation_space = action_space = gym.spaces.Box(-1, 1, (2,))
+
+    def __init__(self, picture: Any) -> None:
+        self.picture = picture
+        self.asked = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(2, np.float32), 0.0, False, False, {"success": True}
+
+    def render(self) -> Any:
+        self.asked += 1
+        return self.picture
+
+
+def record(tmp_path: Path, env: Any, steps: int = 2, **fields: Any) -> Any:
+    cameras = [lr.Camera("seen", source="render", **fields)]
+    session = lr.RecordSession(env, output_dir=tmp_path, mode="custom", gym_columns=True, cameras=cameras)
+    session.reset()
+    for _ in range(steps):
+        session.step(np.zeros(2))
+    session.close()
+    return check_session(session.session_path).episode(0).frames("seen")
+
+
 def test_a_rendered_picture_is_copied() -> None:
     kept = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     picture = film_of(lambda: kept)
@@ -30,23 +72,129 @@ def test_a_rendered_picture_is_copied() -> None:
     assert picture.max() == 0
 
 
+# Every way in which pictures come that are none: their kind, and what the message must say of it.
+COLOUR = shades(HEIGHT, WIDTH)
+ALPHA = np.concatenate([COLOUR, np.full((HEIGHT, WIDTH, 1), 255, np.uint8)], axis=2)
+KINDS: dict[str, tuple[Any, str]] = {
+    "rgba": (ALPHA, "there is an alpha channel"),
+    "chw": (COLOUR.transpose(2, 0, 1), "colours come first"),
+    "chw rgba": (ALPHA.transpose(2, 0, 1), "colours come first, there is an alpha channel"),
+    "float to 1": (COLOUR / 255, "values are float64"),
+    "float32 to 1": ((COLOUR / 255).astype(np.float32), "values are float32"),
+    "float to 255": (COLOUR.astype(np.float32), "values are float32"),
+    "int64": (COLOUR.astype(np.int64), "values are int64"),
+    "uint16": (COLOUR.astype(np.uint16), "values are uint16"),
+    "bool": (COLOUR > 30, "values are bool"),
+    "grey": (COLOUR[..., 0], "there is no axis of colours, it is grey"),
+    "grey with an axis": (COLOUR[..., :1], "it is grey"),
+    "float chw rgba": ((ALPHA / 255).transpose(2, 0, 1), "colours come first, there is an alpha channel, values are"),
+    "chw grey": (COLOUR[None, ..., 0], "colours come first, it is grey"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_picture_is_refused_with_a_wrapper_that_makes_it_one(kind: str, tmp_path: Path) -> None:
+    picture, fault = KINDS[kind]
+    env = Pictures(picture)
+    with pytest.raises(SettingsError, match=f"camera 'seen': env.render.*{fault}.*class Rgb") as caught:
+        record(tmp_path, env, width=WIDTH, height=HEIGHT)
+    assert list(tmp_path.iterdir()) == []
+    # What the message says is run as it stands.
+    (line,) = re.findall(r"class Rgb\(gym.Wrapper\): .*", str(caught.value))
+    names: dict[str, Any] = {"gym": gym}
+    exec(line, names)
+    frames = record(tmp_path, names["Rgb"](env), width=WIDTH, height=HEIGHT)
+    assert len(frames) == 2
+    made = rendered(names["Rgb"](env).render, camera("seen", source="render"))
+    if kind == "bool":
+        expected = (COLOUR > 30) * np.uint8(255)
+    elif "grey" in kind:
+        expected = COLOUR[..., :1].repeat(3, axis=2)
+    else:
+        expected = COLOUR
+    np.testing.assert_array_equal(made, expected)
+
+
 @pytest.mark.parametrize(
     ("picture", "why"),
     [
-        (
-            np.zeros((32, 40, 3), np.uint8),
-            r"uint8 \(32, 40, 3\), expected uint8 \(48, 64, 3\); set width=40, height=32",
-        ),
-        (np.zeros((HEIGHT, WIDTH, 4), np.uint8), r"\(48, 64, 4\)"),
-        (np.zeros((HEIGHT, WIDTH), np.uint8), r"gives uint8 \(48, 64\)"),
-        (np.zeros((HEIGHT, WIDTH, 3)), "gives float64"),
-        (None, "gives object"),
-        ([np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "a list of frames; use render_mode='rgb_array'"),
+        (None, "gives None; make the environment with render_mode='rgb_array'"),
+        ([COLOUR], "gives a list of frames; make the environment with render_mode='rgb_array'"),
+        (np.zeros((4, HEIGHT, WIDTH, 3), np.uint8), r"gives uint8 \(4, 48, 64, 3\); let it give uint8"),
+        (np.zeros((HEIGHT, WIDTH, 2), np.uint8), r"gives uint8 \(48, 64, 2\); let it give uint8"),
+        (np.zeros(3, np.uint8), r"gives uint8 \(3,\); let it give uint8"),
+        ("a drawing in text", r"gives <U17 \(\); let it give uint8"),
+        (np.zeros((HEIGHT, WIDTH, 3), complex), r"gives complex128 \(48, 64, 3\); let it give uint8"),
     ],
 )
-def test_what_is_no_picture_of_the_cameras_size_is_refused_naming_the_camera(picture: Any, why: str) -> None:
-    with pytest.raises(StreamError, match=f"camera 'seen'.*{why}"):
+def test_what_no_wrapper_makes_a_picture_is_refused(picture: Any, why: str) -> None:
+    with pytest.raises(StreamError, match=f"camera 'seen': env.render.*{why}"):
         film_of(lambda: picture)
+
+
+@pytest.mark.parametrize("size", [(401, 301), (400, 301), (401, 300), (15, 15), (8193, 20), (17, 401), (120, 90)])
+def test_another_size_is_refused_with_settings_that_take_it(size: tuple[int, int], tmp_path: Path) -> None:
+    width, height = size
+    picture = shades(height, width)
+    with pytest.raises(SettingsError, match=f"gives {width}x{height} pixels, and the camera is 64x48; ") as caught:
+        record(tmp_path, Pictures(picture), width=64, height=48)
+    assert list(tmp_path.iterdir()) == []
+    ways = re.findall(r"width=(\d+), height=(\d+)(?:, fit='(\w+)')?", str(caught.value))
+    assert ways
+    for w, h, fit in ways:
+        asked = lr.Camera("seen", source="render", width=int(w), height=int(h), fit=fit or None)
+        made = rendered(lambda: picture, asked)
+        assert made.shape == (int(h), int(w), 3)
+        rows, columns = min(height, int(h)), min(width, int(w))
+        # What is kept is where it was; what is added is black.
+        np.testing.assert_array_equal(made[:rows, :columns], picture[:rows, :columns])
+        assert made[rows:].max(initial=0) == made[:, columns:].max(initial=0) == 0
+        assert {"crop": made.size <= picture.size, "pad": made.size >= picture.size, "": True}[fit]
+
+
+@pytest.mark.parametrize(("width", "height", "fit"), [(400, 300, "crop"), (402, 302, "pad"), (64, 48, "crop")])
+def test_cut_and_filled_up_pictures_are_in_the_video(tmp_path: Path, width: int, height: int, fit: str) -> None:
+    picture = np.zeros((301, 401, 3), np.uint8)
+    picture[:20, :20], picture[-20:, -20:] = (255, 255, 255), (200, 200, 200)
+    frames = record(tmp_path, Pictures(picture), width=width, height=height, fit=fit)
+    assert len(frames) == 2
+    expected = np.zeros((height, width, 3), np.uint8)
+    rows, columns = min(301, height), min(401, width)
+    expected[:rows, :columns] = picture[:rows, :columns]
+    assert np.abs(frames[0].astype(int) - expected).mean() < 1
+    assert frames[0][:16, :16].mean() > 245
+
+
+@pytest.mark.parametrize(
+    ("fit", "size"), [("crop", (40, 200)), ("pad", (40, 200)), ("crop", (40, 40)), ("pad", (80, 50))]
+)
+def test_what_does_not_fit_the_way_that_was_chosen_is_refused(fit: str, size: tuple[int, int]) -> None:
+    width, height = size
+    with pytest.raises(StreamError, match=f"gives {width}x{height} pixels, and the camera is 64x48 with fit='{fit}'"):
+        film_of(lambda: shades(height, width), fit=fit)
+
+
+def test_the_picture_is_asked_for_once_before_anything_is_on_the_disk(tmp_path: Path) -> None:
+    env = Pictures(COLOUR)
+    record(tmp_path, env, steps=3, width=WIDTH, height=HEIGHT)
+    assert env.asked == 1 + 3
+    other = lr.RecorderSettings(mode="custom", gym_columns=True)
+    check_rendered(other, env.render)
+    assert env.asked == 4
+
+
+def test_pictures_that_change_their_size_fail_their_episode(tmp_path: Path) -> None:
+    env = Pictures(COLOUR)
+    cameras = [lr.Camera("seen", source="render", width=WIDTH, height=HEIGHT)]
+    session = lr.RecordSession(env, output_dir=tmp_path, mode="custom", gym_columns=True, cameras=cameras)
+    session.reset()
+    session.step(np.zeros(2))
+    env.picture = shades(HEIGHT, WIDTH + 2)
+    with pytest.raises(StreamError, match="gives 66x48 pixels, and the camera is 64x48; set width=66, height=48"):
+        session.step(np.zeros(2))
+    session.close()
+    [episode] = check_session(session.session_path)
+    assert episode.success is False
 
 
 def test_a_render_that_raises_names_the_camera_and_the_error() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.schedule import Clocks, clocks
 from lucky_recorder.capture.streams import scans_of, streams_of
 from lucky_recorder.session.features import features
@@ -24,6 +25,11 @@ SIZE = {"width": 64, "height": 48}
 def at(rate: Any) -> Clocks:
     """The clocks of a recording whose only rate this is."""
     return clocks(RecorderSettings(data_hz=rate), None)
+
+
+def looked_at() -> Simulation:
+    model = scene("pick_cube")
+    return Simulation(model, mujoco.MjData(model))
 
 
 def info_of(data_hz: Any = 50, **camera: Any) -> dict[str, Any]:
@@ -41,6 +47,8 @@ def test_what_a_depth_stream_says_of_itself() -> None:
         [48, 64, 1],
         ["height", "width", "channels"],
     )
+    calibration = {key: feature["info"].pop(key) for key in ("intrinsics", "extrinsics")}
+    assert all(calibration.values())
     assert feature["info"] == {
         "video.fps": 50, "video.height": 48, "video.width": 64, "video.channels": 1,
         "video.codec": "ffv1", "video.pix_fmt": "gray16le", "video.is_depth_map": True, "has_audio": False,
@@ -133,7 +141,7 @@ def test_depth_without_mujoco_is_refused(record: Any, tmp_path: Any) -> None:
 def test_a_rate_that_a_file_cannot_hold_is_refused(camera: dict[str, Any], video: str, why: str) -> None:
     settings = RecorderSettings(data_hz=2000, video_format=video, cameras=[{"name": "front", **SIZE, **camera}])
     with pytest.raises(lr.SettingsError, match=why):
-        streams_of(settings, at(2000), scene("pick_cube"))
+        streams_of(settings, at(2000), looked_at())
 
 
 @pytest.mark.parametrize(("hz", "codec"), [("h264", "h264"), ("hevc", "hevc"), ("av1", "av1")])
@@ -143,7 +151,7 @@ def test_the_codec_is_the_one_that_is_used(hz: str, codec: str, in_hardware: boo
         video_format=hz, hardware_encoder=in_hardware, record_masks=True,
         cameras=[{"name": "front", "depth_mode": "rgbd", "masks": ["cube"], **SIZE}],
     )  # fmt: skip
-    streams = {s.kind: s for s in streams_of(settings, at(50), scene("pick_cube"))}
+    streams = {s.kind: s for s in streams_of(settings, at(50), looked_at())}
     assert list(streams) == ["color", "depth", "rgbd", "mask"]
     assert (streams["color"].codec, streams["color"].pix_fmt) == (codec, "yuv420p")
     assert (streams["depth"].codec, streams["mask"].codec, streams["rgbd"].encoder) == ("ffv1", "h264", "")
@@ -153,7 +161,7 @@ def test_the_codec_is_the_one_that_is_used(hz: str, codec: str, in_hardware: boo
 
 def test_a_stream_has_its_cameras_rate_or_the_datas() -> None:
     cameras = [{"name": "front", **SIZE}, {"name": "wrist", "frame_rate": 10, "depth_mode": "separate", **SIZE}]
-    streams = streams_of(RecorderSettings(cameras=cameras), at(Fraction(200, 3)), scene("pick_cube"))
+    streams = streams_of(RecorderSettings(cameras=cameras), at(Fraction(200, 3)), looked_at())
     assert [(s.key.removeprefix("observation.images."), s.rate) for s in streams] == [
         ("front", Fraction(200, 3)), ("wrist", 10), ("wrist_depth", 10),
     ]  # fmt: skip
@@ -161,7 +169,7 @@ def test_a_stream_has_its_cameras_rate_or_the_datas() -> None:
 
 def test_what_a_scan_stream_says_of_itself() -> None:
     lidar = lr.Lidar("Top", site="grasp", azimuth=(0, 180, 4), elevation=(-5, 5, 2), rate="25/2", noise_m=0.01)
-    (stream,) = scans_of(RecorderSettings(lidars=[lidar, lr.Lidar("off", enabled=False)]), at(50))
+    (stream,) = scans_of(RecorderSettings(lidars=[lidar, lr.Lidar("off", enabled=False)]), at(50), None)
     assert (stream.name, stream.rate, stream.rays, stream.columns, stream.has_proxy) == (
         "Top",
         Fraction(25, 2),
@@ -174,3 +182,29 @@ def test_what_a_scan_stream_says_of_itself() -> None:
         "azimuth_deg": [0, 45, 90, 135], "elevation_deg": [-5, 5], "rays": 8, "min_range_m": 0.0, "max_range_m": 100.0,
         "noise_m": 0.01, "range_units": "meters", "no_return": "infinity", "geom_id": "the geom a ray hit, -1 for none",
     }  # fmt: skip
+
+
+def test_a_scan_stream_says_which_flexes_it_sees() -> None:
+    model = mujoco.MjModel.from_xml_string(
+        """<mujoco><worldbody><site name="eye" pos="0 0 2"/><body name="cloth"><site name="own"/><flexcomp name="tent"
+        type="grid" count="3 3 1" spacing=".1 .1 .1" dim="2" rigid="true"/></body></worldbody></mujoco>"""
+    )
+    lidars = [lr.Lidar("far", site="eye"), lr.Lidar("on", site="own")]
+    source = source_of(model, "custom", lidars=lidars, columns=[lr.Column("eye", "site_xpos:eye", shape=(3,))])
+    far, on = (scan.description for scan in source.schema.scans)
+    assert (far["flexes"], on.get("flexes")) == (["tent"], None)
+    assert far["geom_id"] == "the geom a ray hit; -1 for none, and for a ray that hit a flex"
+    assert on["geom_id"] == "the geom a ray hit, -1 for none"
+
+
+def test_a_camera_that_is_on_and_writes_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    cameras = [{"name": "front", **SIZE}, {"name": "wrist", "masks": ["cube"], **SIZE}]
+    source = source_of(scene("pick_cube"), cameras=cameras, record_color_video=False)
+    assert source.schema.streams == ()
+    front, wrist = (record.getMessage() for record in caplog.records)
+    assert front.startswith("camera 'front' is enabled and writes nothing: record_color_video is off, and it has no")
+    assert wrist.startswith("camera 'wrist' is enabled and writes nothing: record_color_video is off, and its masks")
+    caplog.clear()
+    source_of(scene("pick_cube"), cameras=cameras, record_color_video=False, record_cameras=False)
+    source_of(scene("pick_cube"), cameras=cameras)
+    assert not caplog.records

@@ -36,6 +36,13 @@ def still(observation):
 def broken(observation):
     return {}["no such thing"]
 
+class Blinding:
+    def __init__(self, env):
+        self.env = env.unwrapped
+    def __call__(self, observation):
+        self.env.render = lambda: None
+        return np.zeros(1, np.float32)
+
 def talking(observation):
     print("step", flush=True)
     return np.zeros(6, np.float32)
@@ -257,11 +264,19 @@ def test_the_file_s_own_fields_are_checked(record, place, line):
 
 
 def test_a_stream_that_fails_is_an_error_and_the_session_is_named(record, only_session, place):
+    file = custom(place, '[[cameras]]\nname = "seen"\nsource = "render"\nwidth = 64\nheight = 48')
+    result = record("--config", file, "--policy", "policies:Blinding")
+    assert result.exit_code == 2
+    assert "error: camera 'seen': env.render() gives None; make the environment with render_mode=" in result.stderr
+    assert f"session: {only_session().path}" in result.output
+
+
+def test_pictures_that_no_camera_takes_are_refused_before_there_is_a_session(record, place):
     file = custom(place, '[[cameras]]\nname = "seen"\nsource = "render"\nwidth = 128\nheight = 48')
     result = record("--config", file, "--policy", "policies:still")
     assert result.exit_code == 2
-    assert "error: camera 'seen': env.render() gives uint8 (48, 64, 3), expected uint8 (48, 128, 3)" in result.stderr
-    assert f"session: {only_session().path}" in result.output
+    assert "camera 'seen': env.render() gives 64x48 pixels, and the camera is 128x48; set width=64" in result.stderr
+    assert not list(place.glob("DataSessions/*"))
 
 
 def test_an_error_of_the_policy_shows_as_what_it_is(record, only_session, place):

@@ -173,14 +173,14 @@ def test_columns_of_ones_own_but_not_what_only_the_step_knows(record: Any) -> No
     }
 
 
-def test_render_is_asked_once(record: Any) -> None:
+def test_render_is_asked_once_for_a_row_and_once_before(record: Any) -> None:
     env = CountEnv(length=3, render_mode="rgb_array")
     asked: list[int] = []
     paint = env.render
     env.render = lambda: (asked.append(1), paint())[1]  # type: ignore[method-assign]
     recorded = record(env, cameras=[lr.Camera("seen", source="render", width=64, height=48)])
     play(recorded, observes=True, episodes=1)
-    assert len(asked) == 3
+    assert len(asked) == 1 + 3
 
 
 def test_without_an_open_episode(record: Any) -> None:

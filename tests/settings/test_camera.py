@@ -48,11 +48,24 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("debug_channel", "", "debug_channel='': give a text"),
     ("debug_channel", "shadow", "debug_channel='shadow': unknown channel; known: none, without a sensor_model"),
     ("masks", "cube", "masks='cube': give a list"),
-    ("masks", [], "masks=(): name 1 to 255 bodies or geoms"),
+    ("masks", [], "masks=(): name 1 to 255 bodies, geoms, flexes or skins"),
     ("masks", MANY, "masks=('g0', 'g1',"),
     ("masks", ["cube", "cube"], "masks='cube': stands twice"),
     ("masks", [5], "masks[0]=5: give a text"),
     ("record_masks", None, "record_masks=None: give true or false"),
+    ("geom_groups", 3, "geom_groups=3: give a list"),
+    ("geom_groups", [6], "geom_groups[0]=6: give a whole number from 0 to 5"),
+    ("geom_groups", [True], "geom_groups[0]=True: give a whole number from 0 to 5"),
+    ("site_groups", [1, 1], "site_groups=1: stands twice"),
+    ("flags", ["shadow"], "flags=['shadow']: give a table of true and false by name"),
+    ("flags", "shadow", "flags='shadow': give a table of true and false by name"),
+    ("flags", {"shadows": True}, "flags={'shadows': True}: unknown flag; known: activation, actuator, "),
+    ("flags", {"segment": True}, "flags={'segment': True}: unknown flag; known: "),
+    ("flags", {5: True}, "flags={5: True}: unknown flag; known: "),
+    ("flags", {"shadow": 0}, "flags.shadow=0: give true or false"),
+    ("fit", "crop", "fit='crop': a camera that is drawn here has the size it asks for"),
+    ("fit", "scale", "fit='scale': choose one of crop, pad"),
+    ("record_pose", 1, "record_pose=1: give true or false"),
 ]
 
 
@@ -87,6 +100,31 @@ def test_every_field_is_in_the_table(kind: Any, table: list[tuple[str, Any, str]
 def test_the_environments_own_pictures_have_neither_depth_nor_masks(fields: dict[str, Any]) -> None:
     message = "camera 'Front': source='render': env.render() gives colour only"
     refused(lambda: lr.Camera("Front", source="render", **fields), message)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"geom_groups": []}, {"site_groups": [0]}, {"flags": {"shadow": True}}, {"record_pose": True}]
+)
+def test_the_environments_own_pictures_show_what_it_likes(fields: dict[str, Any]) -> None:
+    (name,) = fields
+    message = f"camera 'Front': {name}="
+    refused(lambda: lr.Camera("Front", source="render", **fields), message)
+
+
+@pytest.mark.parametrize(("side", "value"), [("width", 401), ("height", 301)])
+def test_an_odd_size_of_the_environments_own_pictures_has_a_remedy_that_works(side: str, value: int) -> None:
+    message = f"video needs an even size; use {value - 1} with fit='crop' or {value + 1} with fit='pad'"
+    refused(lambda: lr.Camera("Front", source="render", **{side: value}), f"camera 'Front': {side}={value}: {message}")
+    assert lr.Camera("Front", source="render", fit="crop", **{side: value - 1}).fit == "crop"
+    assert lr.Camera("Front", source="render", fit="pad", **{side: value + 1}).fit == "pad"
+
+
+def test_what_a_camera_shows_settles_alike_however_it_is_given() -> None:
+    one = lr.Camera("Front", geom_groups=[3, 0], flags={"shadow": False, "contactpoint": np.bool_(True)})
+    other = lr.Camera("Front", geom_groups=(0, np.int64(3)), flags=[("contactpoint", True), ("shadow", False)])
+    assert (one.geom_groups, one.flags) == ((0, 3), (("contactpoint", True), ("shadow", False)))
+    assert one == other
+    assert hash(one) == hash(other)
 
 
 @pytest.mark.parametrize("width", [16, 18, 640, 8192, np.int32(64)])

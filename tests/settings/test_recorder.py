@@ -179,6 +179,33 @@ def test_capacity_and_the_last_chunk() -> None:
         RecorderSettings(files_per_chunk=1, total_episodes=1001)
 
 
+@pytest.mark.parametrize("cameras", [(), (Camera("Front"),), (Camera("Front", record_masks=False),)])
+def test_masks_of_nothing_are_refused(cameras: tuple[Camera, ...]) -> None:
+    with pytest.raises(SettingsError, match=r"^record_masks=True: no camera says what to label; give one masks="):
+        RecorderSettings(record_masks=True, cameras=cameras)
+
+
+@pytest.mark.parametrize("off", [{"enabled": False}, {"record_masks": False}])
+def test_masks_that_a_camera_leaves_out_are_no_mistake(off: dict[str, bool]) -> None:
+    settings = RecorderSettings(record_masks=True, cameras=(Camera("Front", masks=["cube"], **off), Camera("Wrist")))
+    assert "mask" not in settings.kinds_of(settings.cameras[0])
+
+
+@pytest.mark.parametrize(
+    ("gates", "idle"),
+    [
+        ({}, []),
+        ({"record_color_video": False}, ["Front", "Masked"]),
+        ({"record_color_video": False, "record_masks": True}, ["Front"]),
+        ({"record_color_video": False, "record_cameras": False}, []),
+        ({"record_masks": True}, []),
+    ],
+)
+def test_cameras_that_are_on_and_write_nothing(gates: dict[str, bool], idle: list[str]) -> None:
+    cameras = (Camera("Front"), Camera("Masked", masks=["cube"]), Camera("Off", enabled=False))
+    assert [c.name for c in RecorderSettings(cameras=cameras, **gates).idle_cameras] == idle
+
+
 BUNDLES = KoyuSettings("pick-cube")
 
 

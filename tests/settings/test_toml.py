@@ -23,6 +23,7 @@ from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.settings.visual import RND_FLAGS, VIS_FLAGS
 
 
 class Verdict:
@@ -76,6 +77,10 @@ def cameras(draw: st.DrawFn, name: str) -> Camera:
         frame_rate=draw(st.none() | RATES),
         enabled=draw(st.booleans()),
         depth_scale=draw(TIMES),
+        geom_groups=draw(st.none() | st.lists(st.integers(0, 5), unique=True)),
+        site_groups=draw(st.none() | st.lists(st.integers(0, 5), unique=True)),
+        flags=draw(st.dictionaries(st.sampled_from((*VIS_FLAGS, *RND_FLAGS)), st.booleans())),
+        record_pose=draw(st.booleans()),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.soft import flex_bodies, skin_bodies
 from lucky_recorder.episode.keys import MOST_LABELS
 from lucky_recorder.errors import SettingsError
 
@@ -16,26 +17,33 @@ from lucky_recorder.errors import SettingsError
 class Labels:
     """The objects of a mask stream and the ids their pixels get.
 
-    An object is a body, with everything below it, or a single geom. Ids count from 1 in the order given; where
-    objects overlap, the later one wins. 0 is everything else.
+    An object is a body, with everything below it, or a single geom, flex or skin. A flex belongs to the bodies of its
+    vertices, a skin to those of its bones. Ids count from 1 in the order given; where objects overlap, the later one
+    wins. 0 is everything else.
 
     It is made in the caller's thread. `ids` runs in the worker's and reads only a table of its own and the scene.
 
     Args:
         model: The model.
-        objects: Names of bodies or geoms.
+        objects: Names of bodies, geoms, flexes or skins.
         field: The setting's name, for the error.
 
     Raises:
-        SettingsError: If a name is neither a body's nor a geom's, or there are more than 255.
+        SettingsError: If a name is none of these, there are more than 255, or a flex or skin would be in two objects.
     """
 
     def __init__(self, model: mujoco.MjModel, objects: Sequence[str], field: str) -> None:
         if not 0 < len(objects) <= MOST_LABELS:
-            raise SettingsError.of(field, tuple(objects), f"name 1 to {MOST_LABELS} bodies or geoms")
-        self._of_geom = np.zeros(model.ngeom + 1, np.uint8)
+            raise SettingsError.of(field, tuple(objects), f"name 1 to {MOST_LABELS} bodies, geoms, flexes or skins")
+        painted = _Painted(model)
         for label, name in enumerate(objects, 1):
-            self._of_geom[_geoms(model, name, field)] = label
+            painted.paint(name, label, field)
+        # By the type of object that MuJoCo gives what it draws, then by its id.
+        self._of_object = {
+            int(mujoco.mjtObj.mjOBJ_GEOM): painted.geoms,
+            int(mujoco.mjtObj.mjOBJ_FLEX): painted.whole("flex", field),
+            int(mujoco.mjtObj.mjOBJ_SKIN): painted.whole("skin", field),
+        }
 
     def ids(self, segments: NDArray[np.uint8], scene: mujoco.MjvScene) -> NDArray[np.uint8]:
         """Turn a segmentation pass into label ids.
@@ -55,19 +63,73 @@ class Labels:
 
     def _of_segments(self, scene: mujoco.MjvScene) -> NDArray[np.uint8]:
         """Return the label of each segment id; 0 is the background's."""
-        geom_type = int(mujoco.mjtObj.mjOBJ_GEOM)
         labels = np.zeros(scene.ngeom + 1, np.uint8)
         for geom in scene.geoms[: scene.ngeom]:
-            if geom.segid >= 0 and int(geom.objtype) == geom_type:
-                labels[geom.segid + 1] = self._of_geom[geom.objid]
+            known = self._of_object.get(int(geom.objtype))
+            if geom.segid >= 0 and known is not None:
+                labels[geom.segid + 1] = known[geom.objid]
         return labels
 
 
-def _geoms(model: mujoco.MjModel, name: str, field: str) -> list[int]:
-    body = int(mujoco.mj_name2id(model, int(mujoco.mjtObj.mjOBJ_BODY), name))
-    if body >= 0:
-        return [g for g in range(model.ngeom) if names.is_within(model, int(model.geom_bodyid[g]), body)]
-    geom = int(mujoco.mj_name2id(model, int(mujoco.mjtObj.mjOBJ_GEOM), name))
-    if geom < 0:
-        raise SettingsError.of(field, name, "the model has neither a body nor a geom of that name")
-    return [geom]
+class _Painted:
+    """The label of every geom, and of every body that a flex or skin hangs on, one object after the other."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        self.geoms = np.zeros(model.ngeom, np.uint8)
+        self._bodies = {
+            "flex": [flex_bodies(model, i) for i in range(model.nflex)],
+            "skin": [skin_bodies(model, i) for i in range(model.nskin)],
+        }
+        self._labels = {kind: [np.zeros(len(b), np.uint8) for b in of] for kind, of in self._bodies.items()}
+
+    def paint(self, name: str, label: int, field: str) -> None:
+        """Give an object its label."""
+        kind, index = self._find(name, field)
+        if kind == "body":
+            self._paint_body(index, label)
+        elif kind == "geom":
+            self.geoms[index] = label
+        else:
+            self._labels[kind][index][:] = label
+
+    def _find(self, name: str, field: str) -> tuple[str, int]:
+        model = self._model
+        for kind in ("body", "geom"):
+            index = int(mujoco.mj_name2id(model, names.object_of(kind), name))
+            if index >= 0:
+                return kind, index
+        for kind, all_bodies in self._bodies.items():
+            # Also by the name that stands for none, ``skin_0``: a refusal may have asked for it.
+            called = [names.name_of(model, kind, i) for i in range(len(all_bodies))]
+            if name in called:
+                return kind, called.index(name)
+        raise SettingsError.of(field, name, "the model has neither a body nor a geom, flex or skin of that name")
+
+    def _paint_body(self, root: int, label: int) -> None:
+        model = self._model
+        below = np.array([names.is_within(model, body, root) for body in range(model.nbody)])
+        self.geoms[below[model.geom_bodyid]] = label
+        for kind, all_bodies in self._bodies.items():
+            for labels, bodies in zip(self._labels[kind], all_bodies, strict=True):
+                labels[below[bodies]] = label
+
+    def whole(self, kind: str, field: str) -> NDArray[np.uint8]:
+        """Return the one label of each flex or skin: it is drawn as one thing, so it cannot have two.
+
+        Raises:
+            SettingsError: If the bodies it belongs to are of several objects.
+        """
+        for index, labels in enumerate(self._labels[kind]):
+            if len(np.unique(labels)) > 1:
+                name = names.name_of(self._model, kind, index)
+                bodies = self._bodies[kind][index]
+                inside, outside = (
+                    names.name_of(self._model, "body", int(bodies[i])) for i in (labels.argmax(), labels.argmin())
+                )
+                remedy = (
+                    f"it belongs to the bodies {inside} and {outside}, which are not of one object of the mask, and it "
+                    f"is drawn as one; name {name!r} itself in masks, after them"
+                )
+                raise SettingsError.of(field, f"{kind} {name}", remedy)
+        return np.array([labels[0] if len(labels) else 0 for labels in self._labels[kind]], np.uint8)

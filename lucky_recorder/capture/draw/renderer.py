@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from lucky_recorder.capture.depth import Frustum, metres
 from lucky_recorder.capture.draw import context as gl
 from lucky_recorder.capture.draw.collections import CollectionGuard
+from lucky_recorder.capture.intrinsics import Intrinsics
 from lucky_recorder.capture.mujoco import assets
 from lucky_recorder.capture.snapshot import SceneSnapshot
 from lucky_recorder.settings.camera import Camera
+
+logger = logging.getLogger("lucky_recorder")
 
 Pixels = NDArray[np.uint8]
 
@@ -49,6 +53,8 @@ class Renderer:
         self._surface_context: mujoco.MjrContext | None = None
         self._is_plain = False
         self._last_pass: tuple[SceneSnapshot, Surfaces] | None = None
+        self._intrinsics: dict[int, Intrinsics] = {}
+        self._changed: set[int] = set()
 
     @property
     def is_software(self) -> bool:
@@ -134,11 +140,14 @@ class Renderer:
 
         A depth camera costs a second pass. Where both passes give the same z-buffer to the bit, one is enough. They
         differ where several samples of a pixel are merged, where a skybox fills the background, where something is
-        transparent, where a mirror draws the scene again, and where decoration is drawn, such as a rangefinder's ray,
-        which is no surface. A mask needs the pass of surfaces anyway, for the segments.
+        transparent, where a mirror draws the scene again, where only edges are drawn (``wireframe``), and where
+        decoration is drawn, such as a rangefinder's ray, which is no surface. A mask needs the pass of surfaces anyway,
+        for the segments.
         """
         camera, scene = self._cameras[snapshot.camera], snapshot.scene
         if not self._is_plain or "depth" not in camera.picture_kinds or camera.masks or scene is None:
+            return False
+        if scene.flags[int(mujoco.mjtRndFlag.mjRND_WIREFRAME)]:
             return False
         return all(g.segid >= 0 and g.rgba[3] == 1 and g.reflectance == 0 for g in scene.geoms[: scene.ngeom])
 
@@ -185,7 +194,21 @@ class Renderer:
 
     def _size(self, snapshot: SceneSnapshot) -> tuple[tuple[int, int], mujoco.MjrRect]:
         camera = self._cameras[snapshot.camera]
+        self._compare_intrinsics(snapshot, camera)
         return (camera.height, camera.width), mujoco.MjrRect(0, 0, camera.width, camera.height)
+
+    def _compare_intrinsics(self, snapshot: SceneSnapshot, camera: Camera) -> None:
+        """Say once if a camera does not project any more as it did at first: metadata holds only that."""
+        if snapshot.camera in self._changed or snapshot.scene is None:
+            return
+        now = Intrinsics.of(snapshot.scene, camera.width, camera.height)
+        if not self._intrinsics.setdefault(snapshot.camera, now).is_like(now):
+            self._changed.add(snapshot.camera)
+            logger.warning(
+                "camera %r: it projects otherwise than when the session began, and info.json has the intrinsics of "
+                "that time only; record what changes as a column of your own",
+                camera.name,
+            )
 
     def _free_contexts(self) -> None:
         for context in (self._color_context, self._surface_context):

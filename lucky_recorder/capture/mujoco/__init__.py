@@ -3,10 +3,11 @@
 from lucky_recorder.capture.mujoco.assets import AssetChange, AssetWatch
 from lucky_recorder.capture.mujoco.bounds import refresh as refresh_bounds
 from lucky_recorder.capture.mujoco.callbacks import installed as installed_callbacks
-from lucky_recorder.capture.mujoco.camera import focal_of
+from lucky_recorder.capture.mujoco.camera import calibration_of, focal_of
 from lucky_recorder.capture.mujoco.columns import arm_columns, scene_columns
 from lucky_recorder.capture.mujoco.command import CommandMap
-from lucky_recorder.capture.mujoco.lidar import Caster, Scan, site_of
+from lucky_recorder.capture.mujoco.lidar import Caster, Scan, flexes_of, site_of
+from lucky_recorder.capture.mujoco.poses import pose_columns
 from lucky_recorder.capture.mujoco.pulse import pulse_of
 from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.robots import find_robots
@@ -24,12 +25,15 @@ __all__ = [
     "Simulation",
     "Substeps",
     "arm_columns",
+    "calibration_of",
     "capture_camera",
     "capture_state",
     "find_quantity",
     "find_robots",
+    "flexes_of",
     "focal_of",
     "installed_callbacks",
+    "pose_columns",
     "pulse_of",
     "refresh_bounds",
     "scene_columns",

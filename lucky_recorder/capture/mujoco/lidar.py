@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import names
 from lucky_recorder.capture.mujoco.simulation import kinematics
+from lucky_recorder.capture.mujoco.soft import FlexSurface, seen_flexes
 from lucky_recorder.settings.lidar import Lidar
 
 NO_GEOM = -1
@@ -23,7 +24,7 @@ class Scan(NamedTuple):
         position: The sensor's position in the world, metres, float64, shape ``(3,)``.
         orientation: The sensor's orientation in the world, quaternion w x y z, shape ``(4,)``.
         ranges: Metres along each ray, float32, shape ``(rays,)``; infinity where nothing came back.
-        geoms: The geom each ray hit, int32, shape ``(rays,)``; -1 where none.
+        geoms: The geom each ray hit, int32, shape ``(rays,)``; -1 where none, and where a flex was hit.
     """
 
     position: NDArray[np.float64]
@@ -41,6 +42,17 @@ def site_of(model: mujoco.MjModel, lidar: Lidar) -> int:
     return names.id_of(model, "site", lidar.site, f"lidar {lidar.name!r}: site")
 
 
+def flexes_of(model: mujoco.MjModel, lidar: Lidar) -> list[str]:
+    """Return the names of the flexes that a lidar's rays can meet."""
+    return [names.name_of(model, "flex", f) for f in seen_flexes(model, _excluded(model, site_of(model, lidar)))]
+
+
+def _excluded(model: mujoco.MjModel, site: int) -> int:
+    """Return the body that rays from a site do not see: the one that carries the sensor."""
+    # The world is left in: the floor belongs to it.
+    return int(model.site_bodyid[site]) or _NO_BODY
+
+
 class Caster:
     """Casts one lidar's rays into states of a simulation: made in the caller's thread, used in the worker's alone.
 
@@ -55,11 +67,11 @@ class Caster:
         self._data = mujoco.MjData(model)
         self._stages = kinematics(model)
         self._site = site_of(model, lidar)
-        # Rays do not see the body that carries the sensor. The world is left in: the floor belongs to it.
-        self._body = int(model.site_bodyid[self._site]) or _NO_BODY
+        self._body = _excluded(model, self._site)
         self._rays = lidar.directions()
         self._geoms = np.empty(len(self._rays), np.int32)
         self._distances = np.empty(len(self._rays))
+        self._flexes = [FlexSurface(model, flex) for flex in seen_flexes(model, self._body)]
 
     def cast(self, state: NDArray[np.float64], noise: np.random.Generator) -> Scan:
         """Cast every ray into a state.
@@ -76,7 +88,9 @@ class Caster:
         frame = data.site_xmat[self._site].reshape(3, 3)
         orientation = np.empty(4)
         mujoco.mju_mat2Quat(orientation, data.site_xmat[self._site])
-        self._trace(position, np.ascontiguousarray(self._rays @ frame.T))
+        directions = np.ascontiguousarray(self._rays @ frame.T)
+        self._trace(position, directions)
+        self._trace_flexes(position, directions)
         return Scan(position, orientation, *self._measure(noise))
 
     def _trace(self, origin: NDArray[np.float64], directions: NDArray[np.float64]) -> None:
@@ -98,10 +112,21 @@ class Caster:
             arguments["normal"] = None
         mujoco.mj_multiRay(**arguments)
 
+    def _trace_flexes(self, origin: NDArray[np.float64], directions: NDArray[np.float64]) -> None:
+        """Put in what `mj_multiRay` does not see: flexes before the geoms that were hit."""
+        # It gives -1 for a ray that hits nothing.
+        self._distances[self._geoms < 0] = np.inf
+        for flex in self._flexes:
+            farthest = self._lidar.max_range_m
+            distances = flex.distances(self._data.flexvert_xpos, origin, directions, farthest)
+            is_nearer = distances < self._distances
+            self._distances[is_nearer] = distances[is_nearer]
+            self._geoms[is_nearer] = NO_GEOM
+
     def _measure(self, noise: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Return ranges and geoms with the sensor's noise and limits; out of range counts as having hit nothing."""
         lidar, ranges, geoms = self._lidar, self._distances.copy(), self._geoms.copy()
-        is_hit = geoms >= 0
+        is_hit = np.isfinite(ranges)
         if lidar.noise_m:
             # A number for every ray, whether it hit or not: what one ray meets does not change the noise of the others.
             ranges += lidar.noise_m * noise.standard_normal(len(ranges))

@@ -18,7 +18,7 @@ _ORIENTATION = {3: ("_x", "_y", "_z"), 4: _BALL}
 
 def name_of(model: mujoco.MjModel, kind: str, index: int) -> str:
     """Return a thing's name; one without a name is called by its kind and id: ``joint_3``."""
-    given: str | None = mujoco.mj_id2name(model, _object(kind), index)
+    given: str | None = mujoco.mj_id2name(model, object_of(kind), index)
     return given or f"{kind}_{index}"
 
 
@@ -29,7 +29,7 @@ def id_of(model: mujoco.MjModel, kind: str, name: str, field: str) -> int:
         SettingsError: If the model has none of that name; names the nearest ones it has.
     """
     # Real names first: a joint may really be called joint_3.
-    index = int(mujoco.mj_name2id(model, _object(kind), name))
+    index = int(mujoco.mj_name2id(model, object_of(kind), name))
     if index < 0:
         known = all_of(model, kind)
         if name in known:
@@ -54,7 +54,8 @@ def all_of(model: mujoco.MjModel, kind: str) -> list[str]:
     return [name_of(model, kind, i) for i in range(counts[kind])]
 
 
-def _object(kind: str) -> int:
+def object_of(kind: str) -> int:
+    """Return MuJoCo's number of a kind of object, such as ``body`` or ``flex``."""
     return int(getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"))
 
 

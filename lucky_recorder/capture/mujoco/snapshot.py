@@ -9,14 +9,16 @@ import queue
 
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco.camera import view_of
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.schedule import Capture
 from lucky_recorder.capture.snapshot import Labelling, ScanSnapshot, SceneSnapshot
 from lucky_recorder.episode.keys import MOST_SCENES
-from lucky_recorder.errors import WorkerStalledError
+from lucky_recorder.errors import SettingsError, WorkerStalledError
 from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.visual import RND_FLAGS, VIS_FLAGS
 
 _SPARE_GEOMS = 1000
 
@@ -73,7 +75,7 @@ def capture_camera(
         SettingsError: If the model has no such camera.
     """
     view = view_of(simulation.model, camera)
-    option = mujoco.MjvOption()
+    option, rendering = _option_of(camera), _rendering_of(camera)
     everything = int(mujoco.mjtCatBit.mjCAT_ALL)
     model, data = simulation.model, simulation.private
     aim, update = mujoco.mjv_updateCamera, mujoco.mjv_updateScene
@@ -83,6 +85,8 @@ def capture_camera(
         # scene from the pool still holds the camera of its last use: without `aim`, that would change the picture.
         aim(model, data, view, scene)
         update(model, data, option, None, view, everything, scene)
+        # Each time: another camera's flags may have been in this scene before.
+        scene.flags[:] = rendering
 
     def capture() -> SceneSnapshot:
         scene = pool.borrow()
@@ -94,6 +98,40 @@ def capture_camera(
         return SceneSnapshot(index, scene, pool=pool, labels=labels)
 
     return capture
+
+
+def _option_of(camera: Camera) -> mujoco.MjvOption:
+    option = mujoco.MjvOption()
+    for shown, groups in ((option.geomgroup, camera.geom_groups), (option.sitegroup, camera.site_groups)):
+        if groups is not None:
+            shown[:] = [group in groups for group in range(len(shown))]
+    for name, is_on in camera.flags:
+        if name in VIS_FLAGS:
+            option.flags[_flag(camera, "mjtVisFlag.mjVIS", name)] = is_on
+    return option
+
+
+def _rendering_of(camera: Camera) -> NDArray[np.uint8]:
+    # What MuJoCo sets in a new scene.
+    flags: NDArray[np.uint8] = mujoco.MjvScene().flags.copy()
+    for name, is_on in camera.flags:
+        if name in RND_FLAGS:
+            flags[_flag(camera, "mjtRndFlag.mjRND", name)] = is_on
+    return flags
+
+
+def _flag(camera: Camera, prefix: str, name: str) -> int:
+    """Return MuJoCo's number of a flag.
+
+    Raises:
+        SettingsError: If the installed MuJoCo has no such flag.
+    """
+    enum, _, start = prefix.partition(".")
+    found = getattr(getattr(mujoco, enum), f"{start}_{name.upper()}", None)
+    if found is None:
+        remedy = f"MuJoCo {mujoco.__version__} has no such flag; leave it out, or install a newer one"
+        raise SettingsError.of(f"camera {camera.name!r}: flags", name, remedy)
+    return int(found)
 
 
 def capture_state(simulation: Simulation, index: int) -> Capture:

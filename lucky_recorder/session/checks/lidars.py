@@ -77,6 +77,7 @@ class Sensor:
     rays: int
     nearest: np.float32
     farthest: np.float32
+    sees_flexes: bool
 
 
 def check_lidars(evidence: Evidence) -> Iterator[Fault]:
@@ -143,8 +144,9 @@ def _sensor(description: Mapping[str, Any]) -> Sensor | None:
     if not all(field in description and is_right(description[field]) for field, (is_right, _) in _DESCRIPTION.items()):
         return None
     exact = rate(description["rate"])
-    limits = [np.float32(description[field]) for field in ("min_range_m", "max_range_m")]
-    return Sensor(exact, description["rays"], *limits) if exact is not None else None
+    nearest, farthest = (np.float32(description[field]) for field in ("min_range_m", "max_range_m"))
+    sees_flexes = bool(description.get("flexes"))
+    return Sensor(exact, description["rays"], nearest, farthest, sees_flexes) if exact is not None else None
 
 
 def _table_faults(
@@ -204,7 +206,9 @@ def _ray_faults(table: pa.Table, sensor: Sensor) -> Iterator[str]:
         scan, ray = np.argwhere(wrong)[0]
         limits = f"{sensor.nearest:g} to {sensor.farthest:g} m"
         yield f"scan {scan}: range {ray} is {ranges[scan, ray]}, expected {limits}, or infinity"
-    unlike = (geoms < NO_GEOM) | ((geoms == NO_GEOM) != is_lost)
+    # What comes back from a flex comes from no geom.
+    has_none = geoms == NO_GEOM
+    unlike = (geoms < NO_GEOM) | (is_lost & ~has_none) | (~is_lost & has_none & (not sensor.sees_flexes))
     if unlike.any():
         scan, ray = np.argwhere(unlike)[0]
         yield f"scan {scan}: geom_id {ray} is {geoms[scan, ray]}, its range is {ranges[scan, ray]}"
