@@ -8,7 +8,7 @@ from pathlib import Path
 from lucky_recorder.cli.console import show, table
 from lucky_recorder.cli.exits import refuse_faults
 from lucky_recorder.cli.lines import say
-from lucky_recorder.koyu.checks.dataset import inspect_koyu
+from lucky_recorder.koyu.check import inspect_koyu
 from lucky_recorder.koyu.manifest import rebuild
 from lucky_recorder.koyu.reader import Dataset
 

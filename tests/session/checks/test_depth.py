@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.session.check import Fault, check_session
 from tests.session.breaking import INFO, STATS
 from tests.session.building import Recording, arm_schema, camera, depth, mask, rgbd
 

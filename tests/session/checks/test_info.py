@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lucky_recorder.session.checks.session import Fault
+from lucky_recorder.session.check import Fault
 from tests.session.breaking import INFO, Edit
 
 WRONG_FIELDS = {

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.koyu.checks.dataset import Fault, check_koyu, inspect_koyu
+from lucky_recorder.koyu.check import Fault, check_koyu, inspect_koyu
 from lucky_recorder.testing import CountEnv
 from lucky_recorder.testing import check_koyu as assert_koyu
 from lucky_recorder.video.encoder import VideoEncoder
