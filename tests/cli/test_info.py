@@ -91,7 +91,7 @@ def test_what_is_no_session(session: Path, tmp_path: Path) -> None:
     assert f"the latest is {session}" in result.stderr
 
 
-@pytest.mark.parametrize("broken", [{"hz": 0}, {"features": {"a": 3}}, {"codebase_version": "v9"}, {"robots": []}])
+@pytest.mark.parametrize("broken", [{"hz": 0}, {"features": {"a": 3}}, {"codebase_version": 9}, {"robots": []}])
 def test_a_broken_session_is_one_line_on_stderr(session: Path, broken: dict[str, object]) -> None:
     path = session / "meta/info.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | broken))
