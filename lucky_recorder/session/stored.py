@@ -32,12 +32,17 @@ def read_episodes(files: Folder) -> pa.Table:
     # A session whose episodes were all discarded lists none, and is still one.
     if not names:
         return pa.table({c: pa.array([], pa.int64()) for c in (*_COUNTS, *_PLACE)})
-    tables = [_episodes(files.table(name), files.path / name) for name in names]
+    tables = [as_episodes(files.table(name), files.path / name) for name in names]
     with format_errors(files.path / layout.EPISODES):
         return pa.concat_tables(tables, promote_options="default").sort_by(keys.EPISODE_INDEX)
 
 
-def _episodes(table: pa.Table, path: Path) -> pa.Table:
+def as_episodes(table: pa.Table, path: Path) -> pa.Table:
+    """Return a file of ``meta/episodes`` with its numbers as int64, as the format has them.
+
+    Raises:
+        FormatError: If a column is missing, stands twice, or holds no whole numbers.
+    """
     if len(set(table.column_names)) < table.num_columns:
         raise FormatError(f"{path}: a column stands twice")
     table = table.replace_schema_metadata(None)
