@@ -12,7 +12,7 @@ from lucky_recorder.cli.lines import say
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session.reader import Session
-from lucky_recorder.viewer.sheet import panels, sheet
+from lucky_recorder.viewer.sheet import panels, sheet, unshown
 
 if TYPE_CHECKING:
     from lucky_recorder.video import still
@@ -56,6 +56,8 @@ def draw_frame(path: Path, frame: str, output: Path) -> None:
         raise SettingsError.of("--frame", frame, "the session has no stream of pictures")
     still.write_png(output, sheet(drawn))
     say(f"{output}: {', '.join(panel.stream for panel in drawn)}")
+    for stream, why in unshown(session, episode).items():
+        say(f"left out: {stream}: {why}")
 
 
 def _read_place(frame: str) -> tuple[int, int]:

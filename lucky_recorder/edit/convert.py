@@ -150,7 +150,7 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         if not episode.has_video(stream.key):
             return None
         videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.data_ticks)
-    table = episode.rows()
+    table = episode.rows_by_tick()
     place = f"{session.path}: episode {episode.index}"
     columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
     columns[keys.TASK_INDEX] = _array(table[keys.TASK_INDEX], Field(keys.TASK_INDEX, "int64"), f"{place}: task_index")

@@ -87,6 +87,28 @@ class Episode:
             )
         return rows
 
+    def rows_by_tick(self) -> pa.Table:
+        """Read the episode's rows, those of each tick in the order of the session's robots.
+
+        That is the order in which lucky_recorder stores them. Others may store them in another.
+
+        Raises:
+            FormatError: As for `rows`, or if a tick has not one row of each robot.
+        """
+        folder, name = self._folder, self._folder.data_file(self.meta)
+        where = f"{folder.path / name}: episode {self.index}"
+        if len(folder.entity_ids) != len(folder.robots):
+            raise FormatError(f"{where}: {len(folder.entity_ids)} robots, info.json names {len(folder.robots)}")
+        return stored.by_tick(self.rows(), stored.entity_column(folder.files, name), folder.entity_ids, where)
+
+    def missing(self) -> dict[str, int]:
+        """Count the rows in which a column has no value; columns without a gap are left out.
+
+        Raises:
+            FormatError: If the data file is missing or broken.
+        """
+        return stored.missing(self._folder.files, self._folder.data_file(self.meta), self.index)
+
     def data_path(self) -> Path:
         """Return the path of the data file that holds the episode's rows.
 

@@ -103,6 +103,68 @@ def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
     return True
 
 
+def missing(files: Folder, name: str, episode: int) -> dict[str, int]:
+    """Count the rows of an episode in which a column has no value; columns without a gap are left out.
+
+    Raises:
+        FormatError: If the data file is missing or broken.
+    """
+    with files.parquet(name) as file:
+        gaps = [c for c in file.schema_arrow.names if _may_have_gaps(file.metadata, c, episode)]
+    rows = read_rows(files, name, episode, gaps)
+    return {c: lost for c in gaps if (lost := _rows_with_gaps(rows[c].combine_chunks()))}
+
+
+def _may_have_gaps(metadata: pq.FileMetaData, name: str, episode: int) -> bool:
+    """Tell from a file's statistics whether a column of an episode can lack a value."""
+    for g in range(metadata.num_row_groups):
+        group = metadata.row_group(g)
+        parts = [group.column(i) for i in range(group.num_columns)] if _may_hold(group, episode) else []
+        for part in parts:
+            if part.path_in_schema == name or part.path_in_schema.startswith(f"{name}."):
+                counted = part.is_stats_set and part.statistics.has_null_count
+                if not counted or part.statistics.null_count:
+                    return True
+    return False
+
+
+def _rows_with_gaps(column: pa.Array) -> int:
+    """Count the rows that have no value, or a list with a gap in it."""
+    if not pa.types.is_list(column.type):
+        return int(column.null_count)
+    whole = column.drop_null()
+    parents = pc.list_parent_indices(whole)
+    values = pc.list_flatten(whole)
+    while pa.types.is_list(values.type):
+        parents = parents.take(pc.list_parent_indices(values))
+        values = pc.list_flatten(values)
+    return int(column.null_count) + len(parents.filter(values.is_null()).unique())
+
+
+def by_tick(rows: pa.Table, column: str, ids: Sequence[int], where: str) -> pa.Table:
+    """Return an episode's rows tick by tick, those of each tick in the order of the robots.
+
+    Args:
+        rows: The rows, whole.
+        column: The column that says whose row it is.
+        ids: The robots' ids.
+        where: What the rows are, for the error.
+
+    Raises:
+        FormatError: If a tick has not one row of each robot.
+    """
+    found = rows[column].to_pylist()
+    if found == list(ids) * (len(found) // len(ids)):
+        return rows
+    # The format does not say in which order the rows of a tick stand.
+    places = {i: place for place, i in enumerate(ids)}
+    ticks = rows[keys.FRAME_INDEX].to_pylist()
+    order = sorted(range(len(found)), key=lambda row: (ticks[row], places.get(found[row], -1)))
+    if [found[row] for row in order] != list(ids) * (len(found) // len(ids)):
+        raise FormatError(f"{where}: a tick has not one row of each of {len(ids)} robots, by {column}")
+    return rows.take(pa.array(order, pa.int64()))
+
+
 def entity_column(files: Folder, name: str) -> str:
     """Return the name of the column of a data file that says whose row it is.
 

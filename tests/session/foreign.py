@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+VECTOR = pa.list_(pa.float64())
 WIDTH, HEIGHT, HZ = 64, 48, 50
 JOINTS = ("shoulder", "elbow", "grip")
 LABELS = {"robot_id": "ur5e", "sim_id": "mujoco_scene", "entity_id": "custom"}
@@ -40,7 +41,7 @@ class Recorder:
     entity: str = "robot_id"
     robots: Sequence[int] = (-7319274629384756,)
     version: str = "2026.3"
-    lists: pa.DataType = pa.list_(pa.float64())
+    lists: pa.DataType = VECTOR
     compression: str = "snappy"
     streams: Sequence[str] = ("color",)
     lengths: Sequence[int] = (4, 5, 6)
