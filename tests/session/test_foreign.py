@@ -161,7 +161,7 @@ def test_bundles_have_the_rows_of_one_robot_each(made: tuple[Recorder, Path], tm
     recorder, root = made
     settings = lr.KoyuSettings(name="bundles", path=tmp_path / "bundles")
     if recorder.is_custom:
-        with pytest.raises(lr.SettingsError, match="a bundle needs a column 'observation.state'"):
+        with pytest.raises(lr.SettingsError, match=r"a bundle needs a column 'observation\.state'"):
             session_to_koyu(root, settings)
         return
     session_to_koyu(root, settings)
