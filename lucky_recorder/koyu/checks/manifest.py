@@ -13,6 +13,9 @@ from lucky_recorder.koyu.index import Index, read_index
 from lucky_recorder.settings.koyu import COLLECTION_MODES
 from lucky_recorder.storage.untrusted import Folder, reason
 
+# Repeated on purpose: a check that used the writer's constants would not find a wrong one.
+_GOOD = 0.5
+_OPTIONAL = "optional_features"
 _RATE_TOLERANCE = 1e-9
 
 
@@ -29,6 +32,8 @@ def check_manifest(folder: Folder, bundles: list[BundleEvidence]) -> Iterator[Fa
             yield Fault(bundle.file(layout.SIDECAR), f"{by_id[bundle.id].name} has the same capture_id")
     for message in (*_field_faults(index, bundles), *_entry_faults(index, by_id)):
         yield Fault(layout.MANIFEST, message)
+    for bundle, message in _unlike_features(index, bundles):
+        yield Fault(bundle.file(layout.SIDECAR), message)
     listed = {entry.id for entry in index.episodes}
     for name, bundle in by_id.items():
         if name not in listed:
@@ -56,13 +61,19 @@ def _field_faults(index: Index, bundles: list[BundleEvidence]) -> Iterator[str]:
 
 def _rate_faults(manifest: Mapping[str, Any], bundles: list[BundleEvidence]) -> Iterator[str]:
     rewards = [b.sidecar["reward"] for b in bundles if isinstance(b.sidecar.get("reward"), int | float)]
-    expected = math.fsum(rewards) / len(rewards) if rewards else None
-    said = manifest.get("success_rate")
-    if said is None and expected is None:
-        return
-    is_number = isinstance(said, int | float) and not isinstance(said, bool)
-    if expected is None or not is_number or abs(float(said) - expected) > _RATE_TOLERANCE:  # type: ignore[arg-type]
-        yield f"success_rate={shown(said)}, the mean reward of the bundles that have one is {expected}"
+    count = len(rewards)
+    meant = {
+        "success_rate": (f"the share of rewards from {_GOOD} on", sum(r >= _GOOD for r in rewards) / max(count, 1)),
+        "mean_reward": ("the mean reward", math.fsum(rewards) / max(count, 1)),
+    }
+    for name, (what, share) in meant.items():
+        said, expected = manifest.get(name), share if count else None
+        # A writer need not say it (spec: manifest.json).
+        if said is None:
+            continue
+        is_number = isinstance(said, int | float) and not isinstance(said, bool)
+        if expected is None or not is_number or abs(float(said) - expected) > _RATE_TOLERANCE:
+            yield f"{name}={shown(said)}, {what} of the bundles that have one is {expected}"
 
 
 def _entry_faults(index: Index, by_id: Mapping[str, BundleEvidence]) -> Iterator[str]:
@@ -78,6 +89,25 @@ def _entry_faults(index: Index, by_id: Mapping[str, BundleEvidence]) -> Iterator
         listed = index.manifest["episodes"][number]
         if "reward" in listed and listed["reward"] != sidecar.get("reward"):
             yield f"episodes[{number}]: reward={shown(listed['reward'])}, its sidecar says {sidecar.get('reward')!r}"
+
+
+def _unlike_features(index: Index, bundles: list[BundleEvidence]) -> Iterator[tuple[BundleEvidence, str]]:
+    """Find features that only some bundles have, and that are of another dtype or shape elsewhere."""
+    optional = index.manifest.get(_OPTIONAL)
+    said = optional if isinstance(optional, dict) else {}
+    known = {key: (_kind(feature), "the manifest says") for key, feature in said.items()}
+    for bundle in bundles:
+        declared = bundle.sidecar.get("features")
+        for key, feature in declared.items() if isinstance(declared, dict) else ():
+            if key in index.features:
+                continue
+            there, where = known.setdefault(key, (_kind(feature), f"{bundle.id} says"))
+            if _kind(feature) != there:
+                yield bundle, f"features[{key!r}] is {shown(_kind(feature))}, {where} {shown(there)}"
+
+
+def _kind(feature: object) -> object:
+    return [feature.get("dtype"), feature.get("shape")] if isinstance(feature, dict) else feature
 
 
 def _feature_difference(index: Index, bundle: BundleEvidence) -> str:
