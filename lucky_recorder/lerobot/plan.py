@@ -6,19 +6,25 @@ import dataclasses
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, SettingsError, VideoError
+from lucky_recorder.lazy import lazy
 from lucky_recorder.session import layout
 from lucky_recorder.session.checks.declared import DeclaredColumn, declare
-from lucky_recorder.session.checks.videos import frames_due
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream
 from lucky_recorder.session.opened import scale_of
 from lucky_recorder.session.reader import Session
-from lucky_recorder.video.probe import probe
+
+if TYPE_CHECKING:
+    from lucky_recorder.video import probe
+else:
+    # Only the videos of other recorders are looked into, and av is slow to import.
+    probe = lazy("lucky_recorder.video.probe")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +112,12 @@ def _lack(session: Session, episode: Episode, streams: tuple[CameraStream, ...])
     # Ours have as many frames as they should. Of others, the rate of a file need not be the rate of its capture.
     for stream in () if session.is_ours else streams:
         try:
-            frames = probe(episode.video_path(stream.name)).frames
+            frames = probe.probe(episode.video_path(stream.name)).frames
         except VideoError as error:
             return str(error)
-        low, high = frames_due(episode.data_ticks, session.hz, stream.rate)
-        if not low <= frames <= high:
+        # A faster camera also takes pictures between two rows, and maybe after the last one.
+        per_row = int(stream.rate / session.hz)
+        if not (episode.data_ticks - 1) * per_row < frames <= episode.data_ticks * per_row:
             return f"{stream.key} has {frames} frames for {episode.data_ticks} ticks: none is certain to be a row's"
     return ""
 
