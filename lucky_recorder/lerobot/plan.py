@@ -17,7 +17,7 @@ from lucky_recorder.session import layout
 from lucky_recorder.session.checks.declared import DeclaredColumn, declare
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream
-from lucky_recorder.session.opened import scale_of
+from lucky_recorder.session.opened import channel_of, scale_of
 from lucky_recorder.session.reader import Session
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ def _streams(session: Session, depth: bool) -> tuple[tuple[CameraStream, ...], l
     for stream in session.cameras.values():
         if (stream.rate / session.hz).denominator != 1:
             left_out.append(f"{stream.key}: runs at {stream.rate} Hz, rows at {session.hz} Hz")
+        elif stream.codec == keys.DEPTH_CODEC and channel_of(session.features[stream.key]) is not None:
+            left_out.append(f"{stream.key}: a diagnostic channel, and no depth")
         elif stream.codec == keys.DEPTH_CODEC and not depth:
             left_out.append(f"{stream.key}: depth")
         elif stream.codec == keys.DEPTH_CODEC and Fraction(1000) % stream.rate:

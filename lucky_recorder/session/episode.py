@@ -14,7 +14,7 @@ from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import layout, stored
 from lucky_recorder.session.folder import SessionFolder
-from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, labels_of, scale_of
+from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, channel_of, labels_of, scale_of
 
 if TYPE_CHECKING:
     from lucky_recorder.video import decode
@@ -155,11 +155,19 @@ class Episode:
         Raises:
             KeyError: If the camera has no depth stream.
             VideoError: If there is no file, or none that can be read.
-            FormatError: If the file is missing, or the session does not say what a code is.
+            FormatError: If the file is missing, the session does not say what a code is, or the stream is a diagnostic
+                channel: its codes are no depth. `frames` reads them.
         """
         name = camera.removeprefix(keys.IMAGES).removesuffix(keys.DEPTH_SUFFIX) + keys.DEPTH_SUFFIX
+        stream = self._folder.camera(name)
+        feature = self._folder.features[stream.key]
+        if (channel := channel_of(feature)) is not None:
+            meant = "; ".join(f"{field}: {shown(feature['info'].get(field))}" for field in ("NOTE", "zero_means"))
+            raise FormatError(
+                f"{self._folder.path}: {name} holds the diagnostic channel {shown(channel)}, and no depth; "
+                f"read its codes with frames({name!r}), uint16. {meant}"
+            )
         frames = self.frames(name)
-        feature = self._folder.features[keys.image_key(name)]
         scale = scale_of(feature)
         if scale is None:
             frames.close()

@@ -160,6 +160,11 @@ class Session:
         found = (layout.SCAN_FILE.fullmatch(name) for name in self._files.files(keys.DATA))
         return tuple(sorted({match[1] for match in found if match}))
 
+    def scan_count(self, lidar: str) -> int:
+        """Count the episodes of which a lidar has a file; also of a video only session."""
+        found = (layout.SCAN_FILE.fullmatch(name) for name in self._files.files(keys.DATA))
+        return sum(match[1] == lidar for match in found if match)
+
     def bytes_on_disk(self) -> int:
         """Add up the sizes of all files in the folder; links do not count."""
         return sum((self.path / name).lstat().st_size for name in self._files.files())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lucky_recorder.episode.keys import DEPTH_CODEC, MASKS, lidar_key
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.opened import channel_of
 from lucky_recorder.session.reader import Session
 
 Picture = NDArray[np.uint8]
@@ -93,7 +94,12 @@ def _cameras(session: Session, episode: Episode, frame_index: int, left_out: Con
     for camera in session.cameras.values():
         if not episode.has_video(camera.name):
             continue
-        if camera.codec == DEPTH_CODEC:
+        if camera.codec == DEPTH_CODEC and channel_of(session.features[camera.key]) is not None:
+            # No metres, but codes of another meaning: coloured by how large they are.
+            with episode.frames(camera.name) as codes:
+                shown = codes[_beside(frame_index, camera.rate, session, len(codes))]
+                yield Panel(camera.key, color_depth(shown.astype(np.float32)))
+        elif camera.codec == DEPTH_CODEC:
             with closing(episode.depth(camera.name)) as depth:
                 yield Panel(camera.key, color_depth(depth[_beside(frame_index, camera.rate, session, len(depth))]))
         else:
