@@ -5,6 +5,7 @@ Deriving waits until then because the thread that steps the simulation has no ti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as declared
@@ -14,8 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.moment import Moment
+from lucky_recorder.episode.keys import LONGEST_TEXT
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, shown
+
+# Before the name of a column of the user's own: it keeps its channel apart from those of the simulation's arrays, for a
+# column may be called qpos.
+OWN = "own:"
 
 Phase = Literal["before", "after"]
 Merge = Literal["sum", "or"]
@@ -30,11 +36,12 @@ class Channel:
         name: Unique among the channels.
         phase: ``before`` the step, or ``after`` it.
         shape: Shape of one reading.
-        dtype: Numpy dtype name of one reading.
+        dtype: Numpy dtype name of one reading; ``object`` for text, which has a shape of its own, never ``()``.
         view: An array that always shows the present value; it is copied.
         read: Else, a function that returns the value at a moment.
         nullable: Whether a reading may be None.
         merge: Where a row stands for several steps: how a later step's reading joins the row's.
+        looks_after: Whether it reads the private data after the step: they must be brought to that state.
     """
 
     name: str
@@ -46,6 +53,20 @@ class Channel:
     read: Callable[[Moment], Any] | None = declared(default=None, compare=False)
     nullable: bool = False
     merge: Merge | None = None
+    looks_after: bool = False
+
+    def joined(self, held: NDArray[Any], value: Any) -> Any:
+        """Return what a row holds of several steps, once a later step has given ``value``.
+
+        Raises:
+            CaptureError: If the sum is larger than the dtype holds.
+        """
+        if self.merge == "or":
+            return held | value
+        # As plain numbers, which do not wrap around; what was NaN or infinite before may stay so.
+        total, added = held.item(), np.asarray(value).item()
+        allow_nan = not (math.isfinite(total) and math.isfinite(added))
+        return exact(self.name.removeprefix(OWN), total + added, self.shape, self.dtype, allow_nan)
 
 
 class Commands(Protocol):
@@ -83,10 +104,13 @@ class DerivedColumn:
         elif not self.per_robot:
             values = values[:, None]
         values = np.broadcast_to(values, (ticks, robots, *values.shape[2:]))
-        return np.ascontiguousarray(values.reshape(ticks * robots, *self.field.shape), self.field.dtype)
+        dtype = object if self.field.is_text else self.field.dtype
+        return np.ascontiguousarray(values.reshape(ticks * robots, *self.field.shape), dtype)
 
 
-def exactly(name: str, shape: tuple[int, ...], dtype: str, allow_nan: bool) -> Callable[[Any], Any]:
+def exactly(
+    name: str, shape: tuple[int, ...], dtype: str, allow_nan: bool, remedy: str | None = None
+) -> Callable[[Any], Any]:
     """Return a function that gives what `exact` gives, and is quick where a reading needs no change.
 
     What it returns may be the reading itself: copy it before the source is asked again.
@@ -102,13 +126,23 @@ def exactly(name: str, shape: tuple[int, ...], dtype: str, allow_nan: bool) -> C
         is_settled = type(value) is np.ndarray and value.dtype is settled and value.shape == shape
         if is_settled and np.isfinite(value).all():
             return value
-        return exact(name, value, shape, dtype, allow_nan)
+        return exact(name, value, shape, dtype, allow_nan, remedy)
 
     return settle
 
 
-def exact(name: str, value: Any, shape: tuple[int, ...], dtype: str, allow_nan: bool) -> NDArray[Any]:
+def exact(
+    name: str, value: Any, shape: tuple[int, ...], dtype: str, allow_nan: bool, remedy: str | None = None
+) -> NDArray[Any]:
     """Return a reading as a new array of the declared shape and dtype, losing nothing.
+
+    Args:
+        name: The column's, for the error.
+        value: The reading.
+        shape: The declared shape.
+        dtype: The declared dtype.
+        allow_nan: Whether NaN and infinity may be.
+        remedy: What the error tells to do, where the column is not one that the user has declared.
 
     Raises:
         CaptureError: If the shape differs, the value does not fit the dtype, or it is NaN or infinite unasked.
@@ -119,18 +153,43 @@ def exact(name: str, value: Any, shape: tuple[int, ...], dtype: str, allow_nan: 
         given = given.reshape(shape)
     if given.shape != shape:
         raise CaptureError(f"column {name!r}: the source gave shape {given.shape}, declared is {shape}")
-    settled = given.copy() if given.dtype == dtype else _cast(name, value, given, dtype)
+    settled = given.copy() if given.dtype == dtype else _cast(name, value, given, dtype, remedy)
     if not allow_nan and settled.dtype.kind == "f" and not np.isfinite(settled).all():
-        raise CaptureError(f"column {name!r}: {shown(value)} is not finite; set allow_nan=True to record it")
+        told = remedy or "set allow_nan=True to record it"
+        raise CaptureError(f"column {name!r}: {shown(value)} is not finite; {told}")
     return settled
 
 
-def _cast(name: str, value: Any, given: NDArray[Any], dtype: str) -> NDArray[Any]:
+def text(name: str, value: Any) -> str | None:
+    """Return a reading as a text; None where there is none.
+
+    Raises:
+        CaptureError: If it is no text, longer than 64 KiB as UTF-8, or holds half a character.
+    """
+    # numpy has texts of its own, and arrays of one: both mean the same.
+    plain = value.item() if isinstance(value, np.ndarray | np.str_) and value.size == 1 else value
+    if plain is None:
+        return None
+    if not isinstance(plain, str):
+        raise CaptureError(f"column {name!r}: the source gave {shown(value)}, which is no text; give a str, or None")
+    try:
+        size = len(plain.encode())
+    except UnicodeEncodeError as error:
+        why = "holds half a character (a surrogate); give proper Unicode"
+        raise CaptureError(f"column {name!r}: {shown(value)} {why}") from error
+    if size > LONGEST_TEXT:
+        remedy = f"at most {LONGEST_TEXT} are recorded: shorten it, or keep such texts in files of your own"
+        raise CaptureError(f"column {name!r}: a text of {size} bytes; {remedy}")
+    return str(plain)
+
+
+def _cast(name: str, value: Any, given: NDArray[Any], dtype: str, remedy: str | None) -> NDArray[Any]:
     # numpy would warn of the same values that are refused below with a reason.
     with np.errstate(all="ignore"):
         settled = given.astype(dtype)
         if not _is_kept(given, settled):
-            raise CaptureError(f"column {name!r}: {shown(value)} does not fit {dtype}; declare a dtype that holds it")
+            told = remedy or "declare a dtype that holds it"
+            raise CaptureError(f"column {name!r}: {shown(value)} does not fit {dtype}; {told}")
     return settled
 
 

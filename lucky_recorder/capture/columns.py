@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from lucky_recorder.capture.channels import Channel, DerivedColumn, Merge, Phase, Read, exactly
-from lucky_recorder.capture.custom import custom_column, space_layout
+from lucky_recorder.capture import spaces
+from lucky_recorder.capture.channels import Channel, DerivedColumn, Merge, Phase, Read, exactly, text
+from lucky_recorder.capture.custom import custom_column
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.robots import Robot
-from lucky_recorder.episode.keys import DONE, GYM_ACTION, REWARD, SUCCESS
+from lucky_recorder.episode.keys import DONE, GYM_ACTION, REWARD, SUCCESS, TEXT
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.recorder import RecorderSettings
-
-Shape = tuple[int, ...]
+from lucky_recorder.settings.validators import portable
 
 
 @dataclass(frozen=True)
@@ -71,27 +71,64 @@ def columns_of(scene: Scene) -> tuple[DerivedColumn, ...]:
     gym = _gym_columns(scene) if settings.gym_columns else []
     robots = tuple(r.name for r in scene.robots)
     own = [custom_column(c, scene.simulation, robots, scene.env) for c in settings.columns]
-    return (*mode, *gym, *own)
+    columns = (*mode, *gym, *own)
+    # Again, though the settings were looked at: the parts of an action space have names that no setting says.
+    portable((c.field.name for c in columns), field="columns")
+    return columns
 
 
 def _gym_columns(scene: Scene) -> list[DerivedColumn]:
     if scene.env is None:
         raise SettingsError.of("gym_columns", True, "there is no Gymnasium environment; leave it off on a bare model")
-    shape, dtype = space_layout(scene.env.action_space, "gym_columns")
-    size = int(np.prod(shape, dtype=np.int64))
-    # A single value is a scalar column: LeRobot takes the feature shape [1] for a scalar, not for a list of one.
-    listed = shape if size > 1 else ()
-
-    def column(
-        name: str, phase: Phase, shape: Shape, kind: str, read: Read, merge: Merge | None = None
-    ) -> DerivedColumn:
-        settle = exactly(name, shape, kind, False)
-        channel = Channel(name, phase, shape, kind, read=lambda moment: settle(read(moment)), merge=merge)
-        return DerivedColumn(Field(name, kind, shape, has_stats=True), channel)
-
+    reward = _remedy("what the environment gives", Column("reward", "gym:reward", allow_nan=True))
+    number = spaces.Layout((), "float64")
+    truth = spaces.Layout((), "bool")
     return [
-        column(GYM_ACTION, "before", listed, dtype, lambda m: m.action),
-        column(REWARD, "after", (), "float64", lambda m: m.reward, "sum"),
-        column(DONE, "after", (), "bool", lambda m: m.done, "or"),
-        column(SUCCESS, "after", (), "bool", lambda m: m.success, "or"),
+        *_sent(scene.env.action_space),
+        _gym_column(REWARD, "after", number, lambda m: m.reward, "sum", reward),
+        _gym_column(DONE, "after", truth, lambda m: m.done, "or"),
+        _gym_column(SUCCESS, "after", truth, lambda m: m.success, "or"),
     ]
+
+
+def _sent(space: Any) -> list[DerivedColumn]:
+    """Return the columns of what was sent: one, or one for each part of a Dict or Tuple space."""
+    columns = [_sent_part(part) for part in spaces.parts_of(space)]
+    if not columns:
+        raise SettingsError.of("gym_columns", True, f"the action space is {space}, which holds no value; leave it off")
+    return columns
+
+
+def _sent_part(part: spaces.Part) -> DerivedColumn:
+    name, source = (f"{whole}.{part.name}" if part.path else whole for whole in (GYM_ACTION, "gym:action"))
+    shape, dtype = spaces.layout_of(part, "action space", "gym_columns", True)
+    # A single value is a scalar column: LeRobot takes the feature shape [1] for a scalar, not for a list of one.
+    layout = spaces.Layout(shape if math.prod(shape) > 1 else (), dtype)
+    # Refuses what is no name of a column, such as a key with a slash in it.
+    try:
+        like = Column(name, source, dtype="float64" if dtype != TEXT else TEXT, shape=layout.shape, allow_nan=True)
+    except SettingsError as error:
+        why = (
+            f"part {part.name!r} of the action space cannot be a column; leave it off, and record a Column of your own"
+        )
+        raise SettingsError.of("gym_columns", True, f"{why} ({error})") from error
+    read = spaces.reader(part, "action", "action", name)
+    return _gym_column(name, "before", layout, read, None, _remedy("what is sent", like))
+
+
+def _remedy(what: str, column: Column) -> str:
+    shape = f", shape={column.shape}" if column.shape else ""
+    declared = f"Column('...', {column.source!r}, dtype={column.dtype!r}{shape}, allow_nan=True)"
+    return f"correct {what}, or leave gym_columns out and record {declared}"
+
+
+def _gym_column(
+    name: str, phase: Phase, layout: spaces.Layout, read: Read, merge: Merge | None = None, remedy: str | None = None
+) -> DerivedColumn:
+    shape, dtype = layout
+    if dtype == TEXT:
+        texts = Channel(name, phase, (1,), "object", read=lambda moment: [text(name, read(moment))])
+        return DerivedColumn(Field(name, dtype, nullable=True), texts)
+    settle = exactly(name, shape, dtype, False, remedy)
+    channel = Channel(name, phase, shape, dtype, read=lambda moment: settle(read(moment)), merge=merge)
+    return DerivedColumn(Field(name, dtype, shape, has_stats=True), channel)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from lucky_recorder.capture.channels import Channel, DerivedColumn, Phase, exactly
+from lucky_recorder.capture import spaces
+from lucky_recorder.capture.channels import OWN, Channel, DerivedColumn, Merge, Phase, exactly, text
 from lucky_recorder.capture.door import simulator
-from lucky_recorder.capture.moment import Moment
+from lucky_recorder.capture.moment import Moment, MomentBefore, entry_of
 from lucky_recorder.episode.keys import MUJOCO_SOURCES
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import SettingsError
@@ -31,11 +33,16 @@ def custom_column(
         if kind in MUJOCO_SOURCES:
             return _from_mujoco(column, kind, name, simulation)
         if kind == "gym":
-            return _called(column, _from_gym(column, name, env), "after" if name == "reward" else "before")
+            return _from_gym(column, name, env)
         if kind == "info":
-            return _called(column, lambda moment: moment.info.get(name), "after", nullable=True)
+            return _called(column, _from_info(name), "after", nullable=True)
         source = validators.load_callable(_place(column), source)
     return _per_robot(column, source, robots)
+
+
+def _from_info(key: str) -> Callable[[Moment], Any]:
+    # Without a dot there is nothing within: the quick way.
+    return (lambda moment: entry_of(moment.info, key)) if "." in key else (lambda moment: moment.info.get(key))
 
 
 def _place(column: asked.Column) -> str:
@@ -45,39 +52,70 @@ def _place(column: asked.Column) -> str:
 def _field(column: asked.Column, nullable: bool = False) -> Field:
     shape = () if column.is_scalar else column.shape
     return Field(
-        column.name, column.dtype, shape, names=column.names, unit=column.unit, nullable=nullable, has_stats=True
+        column.name,
+        column.dtype,
+        shape,
+        names=column.names,
+        unit=column.unit,
+        nullable=nullable or column.is_text,
+        has_stats=not column.is_text,
     )
 
 
-def _called(column: asked.Column, read: Callable[[Moment], Any], phase: Phase, nullable: bool = False) -> DerivedColumn:
+def _called(
+    column: asked.Column,
+    read: Callable[[Moment], Any],
+    phase: Phase,
+    nullable: bool = False,
+    merge: Merge | None = None,
+) -> DerivedColumn:
     """Make a column whose value is what a function returns at each tick."""
     field = _field(column, nullable)
+    if column.is_text:
+        # A list of one: numpy would not take a text out of an array that holds nothing but it. Texts say by themselves
+        # that there is none.
+        texts = Channel(OWN + column.name, phase, (1,), "object", read=lambda moment: [text(column.name, read(moment))])
+        return DerivedColumn(field, texts)
     settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
 
     def checked(moment: Moment) -> Any:
         value = read(moment)
         return None if value is None and nullable else settle(value)
 
-    # The prefix keeps it apart from the channels of the simulation's arrays: a column may be called qpos.
-    channel = Channel(f"own:{column.name}", phase, field.shape, column.dtype, read=checked, nullable=nullable)
+    channel = Channel(OWN + column.name, phase, field.shape, column.dtype, read=checked, nullable=nullable, merge=merge)
     return DerivedColumn(field, channel)
 
 
 def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple[str, ...]) -> DerivedColumn:
     """Make a column from a callable, asked once per robot and tick."""
     field = _field(column)
-    settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
+    settle: Callable[[Any], Any]
+    keep: Callable[[Any], Any]
+    if column.is_text:
+        settle, keep = functools.partial(text, column.name), _same
+    else:
+        # A copy: the callable may give the next robot's value in the same array.
+        settle, keep = exactly(column.name, field.shape, column.dtype, column.allow_nan), np.array
+    is_after = column.is_called_after
+    before = MomentBefore(column.name)
 
     def read(moment: Moment) -> list[Any]:
+        # Before the step the moment still holds what the last step said: the callable must not see it.
+        given = moment if is_after else before.of(moment)
         values = []
         for robot in robots:
             moment.robot = robot
-            # A copy: the callable may give the next robot's value in the same array.
-            values.append(np.array(settle(source(moment))))
+            values.append(keep(settle(source(given))))
         return values
 
-    shape = (len(robots), *field.shape)
-    return DerivedColumn(field, Channel(f"own:{column.name}", "before", shape, column.dtype, read=read), per_robot=True)
+    shape, dtype = (len(robots), *field.shape), "object" if column.is_text else column.dtype
+    phase: Phase = "after" if is_after else "before"
+    channel = Channel(OWN + column.name, phase, shape, dtype, read=read, looks_after=is_after)
+    return DerivedColumn(field, channel, per_robot=True)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _from_mujoco(column: asked.Column, kind: str, name: str, simulation: simulator.Simulation | None) -> DerivedColumn:
@@ -107,43 +145,31 @@ def _check_fits(column: asked.Column, field: Field, natural: tuple[int, ...]) ->
             column.shape,
             f"{column.source} gives shape {natural}; set shape={natural}",
         )
-    if np.dtype(column.dtype).kind != "f":
+    if not column.dtype.startswith("float"):
         raise SettingsError.of(f"column {column.name!r}: dtype", column.dtype, "this source gives floats; use float64")
 
 
-def _from_gym(column: asked.Column, name: str, env: Any) -> Callable[[Moment], Any]:
+def _from_gym(column: asked.Column, name: str, env: Any) -> DerivedColumn:
+    """Make a column of what gymnasium says: the reward, or the action or the observation, or a part of it."""
     if env is None:
         raise SettingsError.of(_place(column), column.source, "there is no Gymnasium environment here")
     if name == "reward":
-        return lambda moment: moment.reward
-    if name == "action":
-        return lambda moment: moment.action
-    keys = _keys(env)
-    if name == "obs" and not keys:
-        return lambda moment: moment.obs
-    key = name.removeprefix("obs.")
-    if key == name or key not in keys:
-        parts = [f"gym:obs.{key}" for key in keys] or ["gym:obs"]
-        raise SettingsError.of(_place(column), column.source, f"known: gym:action, gym:reward, {', '.join(parts)}")
-    return lambda moment: moment.obs[key]
-
-
-def _keys(env: Any) -> tuple[str, ...]:
-    """Return the keys of an environment's observations, none where they are no dicts."""
-    # A Tuple space has `spaces` too, but they have no keys.
-    parts = getattr(env.observation_space, "spaces", None)
-    return tuple(str(key) for key in parts) if isinstance(parts, Mapping) else ()
-
-
-def space_layout(space: Any, field: str) -> tuple[tuple[int, ...], str]:
-    """Return the shape and dtype of a space of arrays or numbers.
-
-    Raises:
-        SettingsError: If the space is a dict, a tuple or otherwise no array.
-    """
-    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
-    if shape is None or dtype is None or np.dtype(dtype).kind not in "biuf":
-        raise SettingsError.of(
-            field, type(space).__name__, "only spaces of arrays can be a column; use columns of your own"
-        )
-    return tuple(shape), np.dtype(dtype).name
+        # It has no space: whole numbers may be declared, and each value is looked at when it comes.
+        spaces.check_column(column, spaces.Layout((), "float64" if column.is_text else column.dtype))
+        return _called(column, lambda moment: moment.reward, "after", merge="sum")
+    slot, _, key = name.partition(".")
+    known = {"action": env.action_space, "obs": env.observation_space}
+    found = spaces.parts_called(known[slot], key) if slot in known else []
+    if len(found) > 1:
+        remedy = f"is ambiguous: a key with a dot in it may mean {' or '.join(str(part.path) for part in found)}"
+        raise SettingsError.of(_place(column), column.source, f"{remedy}; read it with a callable")
+    if not found or spaces.is_parted(found[0].space):
+        inner = [
+            *spaces.names_of("gym:action", known["action"]),
+            "gym:reward",
+            *spaces.names_of("gym:obs", known["obs"]),
+        ]
+        raise SettingsError.of(_place(column), column.source, f"known: {', '.join(inner)}")
+    what = "action" if slot == "action" else "observation"
+    spaces.check_column(column, spaces.layout_of(found[0], f"{what} space", _place(column), column.source))
+    return _called(column, spaces.reader(found[0], slot, what, column.name), "before")

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from lucky_recorder.errors import CaptureError
+
+_OF_THE_STEP = ("action", "reward", "terminated", "done", "success", "info")
 
 
 class Moment:
     """The simulation at one tick. One object, refilled at every tick: read it, do not keep it.
 
+    A column that is asked before the step is given only what is known then: ``model``, ``data``, ``env``, ``robot`` and
+    ``obs``. One that is asked after it (``when="after"``), and a callable that is asked for a verdict, are given all.
+
     Attributes:
         model: The MuJoCo model, or None where there is none.
-        data: A private `MjData` in the state of this tick, with all that follows from it computed; None without MuJoCo.
+        data: A private `MjData` with all that follows from its state computed: the state of this tick, or after the
+            step the one that the step has led to. None without MuJoCo.
         env: The unwrapped environment, or None.
         robot: Name of the robot whose row is asked for.
-        obs: The observation that the action is chosen on. When a callable is asked for a verdict, ``obs`` and ``data``
-            are those after the step.
+        obs: The observation that the action is chosen on; after the step the one that it has led to.
         action: What is given to ``env.step`` at this tick; None on a bare model.
         reward: What the step returned.
         terminated: Whether the environment ended the episode.
@@ -45,3 +54,58 @@ class Moment:
         self.done = False
         self.success = False
         self.info: dict[str, Any] = {}
+
+
+def entry_of(info: Mapping[str, Any], key: str) -> Any:
+    """Return an entry of a step's info; None where there is none.
+
+    Args:
+        info: The info.
+        key: Its key, or the keys of dicts within it, with dots between them. An entry of the very key comes first.
+    """
+    if key in info:
+        return info[key]
+    outer = key
+    while "." in outer:
+        outer = outer[: outer.rindex(".")]
+        inner = info.get(outer)
+        if isinstance(inner, Mapping):
+            found = entry_of(inner, key[len(outer) + 1 :])
+            if found is not None:
+                return found
+    return None
+
+
+class MomentBefore:
+    """A `Moment` as it is before the step: what only the step knows is an error there, and not what the last step said.
+
+    Args:
+        column: Name of the column that is asked, for the error.
+    """
+
+    __slots__ = ("_column", "_moment")
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._moment: Moment
+
+    def of(self, moment: Moment) -> MomentBefore:
+        """Show a moment from here on; returns itself: to make another at every tick would take longer."""
+        self._moment = moment
+        return self
+
+    # Without a function of Python's own in between: a column asks at every tick.
+    model = property(operator.attrgetter("_moment.model"))
+    data = property(operator.attrgetter("_moment.data"))
+    env = property(operator.attrgetter("_moment.env"))
+    robot = property(operator.attrgetter("_moment.robot"))
+    obs = property(operator.attrgetter("_moment.obs"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Called only for what is not here.
+        if name in _OF_THE_STEP:
+            raise CaptureError(
+                f"column {self._column!r}: moment.{name} is known after the step, and this column is asked before it; "
+                "give the column when='after'"
+            )
+        raise AttributeError(f"a moment has no {name!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lucky_recorder.capture.attached import Attached, attach
-from lucky_recorder.capture.channels import Channel, DerivedColumn
+from lucky_recorder.capture.channels import OWN, Channel, DerivedColumn
 from lucky_recorder.capture.door import renderer as drawing
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment
@@ -166,8 +166,14 @@ class Source:
 
     def _known_before(self) -> list[DerivedColumn]:
         # Read before the step as well, but the policy has not chosen its action yet.
-        said = {c.name for c in self.settings.columns if c.source == "gym:action"} | {GYM_ACTION}
-        return [c for c in self.columns if c.channel.phase == "before" and c.field.name not in said]
+        said = {OWN + c.name for c in self.settings.columns if str(c.source).startswith("gym:action")}
+        return [
+            c
+            for c in self.columns
+            if c.channel.phase == "before"
+            and c.channel.name not in said
+            and not f"{c.channel.name}.".startswith(f"{GYM_ACTION}.")
+        ]
 
     # What an episode needs of the model as it is when the episode begins.
 

@@ -124,7 +124,7 @@ def _schema_of(session: Session) -> Schema:
     columns = tuple(
         _field_of(name, session.features.get(name, {}), rows.schema.field(name).type)
         for name in rows.column_names
-        if name not in leading
+        if name not in leading and not pa.types.is_string(rows.schema.field(name).type)
     )
     return dataclasses.replace(bare, columns=columns)
 

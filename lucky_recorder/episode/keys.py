@@ -35,8 +35,10 @@ VIDEO_FORMATS = (H264, "hevc", "av1")
 # The key in a data file's footer under which it carries its episodes' rows of meta/episodes.
 FOOTER = b"lucky_recorder.episodes"
 
-# What a column of one's own may hold: numpy's names.
-DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
+# What a column of one's own may hold: numpy's names, and text, which ``features`` and LeRobot call a string.
+NUMBERS = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
+TEXT = "string"
+DTYPES = (*NUMBERS, TEXT)
 
 
 def image_key(camera: str) -> str:
@@ -102,3 +104,5 @@ MOST_SCENES = 16
 MOST_ROWS = 100_000_000
 # Its square is still a float64, which statistics need.
 LARGEST_MAGNITUDE = 1e150
+# Bytes of one text, as UTF-8: a row is a small thing, and whole files belong elsewhere.
+LONGEST_TEXT = 1 << 16

@@ -104,7 +104,8 @@ class EpisodeRecord:
         data_ticks: Ticks that have rows, one per robot.
         rows: Rows.
         columns: A column per `Schema.fields`, except ``index`` and ``episode_index``; arrays of shape ``(rows, …)``.
-        missing: For nullable columns: bool, shape ``(rows,)``, True where there is no value.
+            One of texts is an array of objects: texts, and None where there is none.
+        missing: For nullable columns of numbers: bool, shape ``(rows,)``, True where there is no value.
         outcome: How it ended.
         tasks: The task indices that occur, ascending.
         videos: The finished file of each stream, by key; a failed stream has none.

@@ -22,7 +22,7 @@ class Field:
 
     Attributes:
         name: The column's name in Parquet and in ``features``.
-        dtype: A numpy dtype name: ``float64``, ``int64``, ``uint8``, ``bool``…
+        dtype: A numpy dtype name: ``float64``, ``int64``, ``uint8``, ``bool``…; ``string`` for text.
         shape: ``()`` for a scalar column, ``(n,)`` or more for a fixed-length list.
         names: A readable name per value, every robot in turn.
         lucky_names: The simulator's own name per value, every robot in turn.
@@ -41,6 +41,11 @@ class Field:
     nullable: bool = False
     has_stats: bool = False
     flags: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds texts: Python's, or None, in arrays of objects."""
+        return self.dtype == keys.TEXT
 
     @property
     def size(self) -> int:

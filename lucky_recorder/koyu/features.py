@@ -88,14 +88,16 @@ def layout_of(schema: Schema, settings: KoyuSettings) -> BundleLayout:
 
 def _vectors(schema: Schema, settings: KoyuSettings) -> tuple[Vector, ...]:
     renamed = {keys.GYM_ACTION: keys.ACTION, keys.ACTION: OTHER_ACTION} if settings.action == "gym" else {}
-    vectors = {key: Vector(key, f) for f in schema.columns for key in [renamed.get(f.name, f.name)]}
+    # A bundle's columns are lists of float32: a text is left out (spec: data.parquet).
+    numbers = [f for f in schema.columns if not f.is_text]
+    vectors = {key: Vector(key, f) for f in numbers for key in [renamed.get(f.name, f.name)]}
     for key in (keys.STATE, keys.ACTION):
         if key not in vectors:
             raise SettingsError(_lack(key, schema, settings))
     for name in (layout.STEP, keys.TIMESTAMP):
         if name in vectors:
             raise SettingsError.of("column name", name, "a koyu bundle has one of its own; choose another")
-    if len(vectors) < len(schema.columns):
+    if len(vectors) < len(numbers):
         raise SettingsError.of("column name", OTHER_ACTION, "koyu.action='gym' needs this name; choose another")
     for vector in vectors.values():
         _refuse_dtype(vector.field)
@@ -106,7 +108,8 @@ def _vectors(schema: Schema, settings: KoyuSettings) -> tuple[Vector, ...]:
 def _lack(key: str, schema: Schema, settings: KoyuSettings) -> str:
     has = ", ".join(f.name for f in schema.columns) or "none"
     if key == keys.ACTION and settings.action == "gym":
-        return f"koyu.action='gym': there is no column {keys.GYM_ACTION!r}; set gym_columns=True"
+        remedy = "the action space has parts, and each is a column of its own; leave koyu.action at 'actuators'"
+        return f"koyu.action='gym': there is no column {keys.GYM_ACTION!r}: {remedy}"
     return f"koyu: a bundle needs a column {key!r}, and the columns here are {has}; add a Column named {key!r}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,10 @@ class KoyuSink:
         """
         self._schema = schema
         self._layout = layout_of(schema, self._settings)
+        texts = [f.name for f in schema.columns if f.is_text]
+        if texts:
+            why = "koyu bundles hold numbers only, and are made without the columns of texts"
+            warnings.warn(f"{why}: {', '.join(texts)}", UserWarning, stacklevel=2)
         described = tuple(tasks) or (keys.DEFAULT_TASK,)
         self._sidecars = Sidecars(self._layout, self._settings, described, self._encoding)
         kind = self._settings.name, self._settings.collection_mode

@@ -128,7 +128,15 @@ def _dropped(episodes: tuple[Episode, ...], columns: Mapping[str, DeclaredColumn
     for episode in episodes:
         for name, count in episode.missing().items():
             rows[name] = rows.get(name, 0) + count
-    return {name: f"{rows[name]} rows have no value" for name in columns if name in rows and name not in keys.LEADING}
+    numbers = (keys.OBSERVATION, keys.ACTION)
+    texts = [name for name, column in columns.items() if column.is_text and name.startswith(numbers)]
+    gaps = [name for name in columns if name in rows and name not in keys.LEADING]
+    # LeRobot hands out texts as they are, but takes every column that is called so for numbers.
+    return {name: "a text" for name in texts} | {name: _lacking(rows[name]) for name in gaps}
+
+
+def _lacking(rows: int) -> str:
+    return f"{rows} {'row has' if rows == 1 else 'rows have'} no value"
 
 
 def _streams(session: Session, depth: bool) -> tuple[tuple[CameraStream, ...], list[str]]:

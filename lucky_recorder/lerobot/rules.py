@@ -290,7 +290,10 @@ def check_statistics(session: ProbedSession) -> Iterator[Broken]:
     wanted = (*(s.key for s in session.streams if not s.is_depth), *declared.columns)
     needed = [key for key in wanted if key.startswith((keys.OBSERVATION, keys.ACTION))]
     for key in needed if session.evidence.episodes else ():
-        if not isinstance(stats.get(key), dict):
+        if key in declared.columns and declared.columns[key].is_text:
+            message = f"{key} is a text, and policies take every column that is called so for numbers"
+            yield Broken(9, INFO, message, "leave it out: lerobot_view() makes a copy without it")
+        elif not isinstance(stats.get(key), dict):
             yield Broken(9, STATS, f"{key} has no entry", "compute the statistics again")
     for file, _, message in stream_faults(session.evidence):
         yield Broken(9, file, message, "compute the statistics again")

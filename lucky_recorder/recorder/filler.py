@@ -25,6 +25,7 @@ class RowFiller:
 
     Attributes:
         buffer: The episode's raw rows.
+        looks_after: Whether a column looks at the simulation after the step.
 
     Args:
         buffer: As above.
@@ -45,6 +46,9 @@ class RowFiller:
         self._reads_before = [c for c in called if c.phase == "before"]
         self._reads_after = [c for c in called if c.phase == "after"]
         self._merged = [c for c in called if c.merge is not None]
+        # What such a column looks at is a step behind when the step is over.
+        self.looks_after = any(c.looks_after for c in called)
+        self._refresh = source.refresh if self.looks_after else None
         self._pair()
 
     def _pair(self) -> None:
@@ -80,6 +84,8 @@ class RowFiller:
             block[row] = view
             if not view.dot(view) < math.inf:
                 self._refuse_infinite("after", tick)
+        if self._refresh is not None:
+            self._refresh()
         for channel in self._reads_after:
             self._read(channel)
         self.buffer.flags.append((NEW_POLICY_STEP if new_policy_step else 0) | self._pending_flags)
@@ -102,8 +108,10 @@ class RowFiller:
         for channel in self._merged:
             last = buffer.blocks[channel.name].last(buffer.data_ticks)
             value = channel.read(self._moment) if channel.read else None
-            last[...] = last + value if channel.merge == "sum" else last | value
+            last[...] = channel.joined(last, value)
         if ends_step:
+            if self._refresh is not None:
+                self._refresh()
             for channel in self._reads_after:
                 if channel.merge is None:
                     self._read_again(channel)

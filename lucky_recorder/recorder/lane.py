@@ -63,6 +63,11 @@ class Lane:
         self._watch.attach(self._source)
         self._cache()
 
+    @property
+    def looks_after(self) -> bool:
+        """Whether a column looks at the simulation after the step."""
+        return self._filler.looks_after
+
     def learn_rates(self) -> None:
         """Take over the source's rates, which the first step has shown. At tick 0 everything is due at any rate."""
         self._cache()

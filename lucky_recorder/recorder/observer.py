@@ -182,12 +182,18 @@ class Observer:
             new_policy_step: Whether a policy has run for this tick, rather than held its last action.
 
         Raises:
-            StateError: If no session is open.
+            StateError: If no session is open, or a column is asked after the step, which is not known here.
             CaptureError: If the tick cannot be recorded; the episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
         self._recorder.require_session("tick")
         take = self._recorder.open_take()
+        if take.lane.looks_after:
+            asked = ", ".join(repr(c.name) for c in self.settings.columns if c.is_called_after)
+            raise StateError(
+                f"tick() records before physics moves on, and when='after' asks after it: column {asked}; step inside "
+                "`with observer.step():`, or leave when out"
+            )
         if not take.look():
             if not self.is_recording:
                 return

@@ -269,6 +269,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Step the environment, and keep what only the step knows, for columns and for the verdict."""
         result = self.env.step(action)
         self._observation, moment.reward, moment.terminated, truncated, moment.info = result
+        # Columns of the observation that the action was chosen on have been read; what is asked now sees the next one.
+        moment.obs = self._observation
         moment.done = self._is_done = bool(moment.terminated or truncated)
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.

@@ -172,8 +172,12 @@ def _has_time(env: RecordSession) -> bool:
 
 
 def seen_by_policy(env: RecordSession) -> Observation:
-    """Return what the coming step will record of what a policy may see, as `evaluate` gives it to a policy."""
-    seen = {key: x if key.startswith(IMAGES) else _as_float32(x) for key, x in env.observe().items()}
+    """Return what the coming step will record of what a policy may see, as `evaluate` gives it to a policy.
+
+    That is what a bundle would hold of it: columns of texts are left out.
+    """
+    looked = {key: x for key, x in env.observe().items() if x.dtype.kind in "biuf"}
+    seen = {key: x if key.startswith(IMAGES) else _as_float32(x) for key, x in looked.items()}
     description = env.observer.current_task
     return {**seen, "task": slug(description), "task_description": description}
 

@@ -33,7 +33,7 @@ _VIDEO_COLUMNS = (
 
 def arrow_type(field: Field) -> pa.DataType:
     """Return a column's Parquet type: a value, or a list per dimension of its shape."""
-    kind = pa.from_numpy_dtype(field.dtype)
+    kind = pa.string() if field.is_text else pa.from_numpy_dtype(field.dtype)
     for _ in field.shape:
         kind = pa.list_(kind)
     return kind

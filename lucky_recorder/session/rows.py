@@ -52,6 +52,9 @@ def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int)
 def _array(field: Field, values: NDArray[Any], rows: int, missing: NDArray[np.bool_] | None) -> pa.Array:
     if values.shape != (rows, *field.shape):
         raise StorageError(f"column {field.name!r}: {values.shape} values, expected {(rows, *field.shape)}")
+    if field.is_text:
+        # A text that is missing is None among the others.
+        return pa.array(values.tolist(), pa.string())
     flat = np.ascontiguousarray(values, field.dtype).reshape(-1)
     if not field.shape:
         return pa.array(flat, mask=missing)
@@ -70,9 +73,9 @@ def write(path: Path, tables: Sequence[pa.Table], episodes: Sequence[Mapping[str
     """Write a data file: a row group per episode, ``episodes`` (their rows of ``meta/episodes``) in the footer."""
     footer = json.dumps(list(episodes), ensure_ascii=False, allow_nan=False).encode()
     schema = tables[0].schema.with_metadata({keys.FOOTER: footer})
-    # Measured values hardly repeat: without dictionaries they are written twice as fast, and are smaller.
-    floats = [f.name for f in schema if not pa.types.is_integer(f.type)]
-    counted = [f.name for f in schema if f.name not in floats]
+    # Measured values hardly repeat: without dictionaries they are written twice as fast, and are smaller. Counts and
+    # texts do repeat.
+    counted = [f.name for f in schema if pa.types.is_integer(f.type) or pa.types.is_string(f.type)]
     options = {"compression": "zstd", "use_dictionary": counted, "write_page_checksum": True}
     with pq.ParquetWriter(path, schema, **options) as writer:
         for rows in tables:

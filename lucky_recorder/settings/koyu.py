@@ -26,6 +26,7 @@ def dataset_name(value: str, *, field: str = "name") -> str:
         raise SettingsError.of(
             field, value, "use letters, digits, '.', '_' and '-' only, at most 100, a letter or digit first"
         )
+    v.portable((value,), field=field)
     return value
 
 

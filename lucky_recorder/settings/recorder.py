@@ -90,13 +90,13 @@ def _columns(value: Iterable[Column | Mapping[str, Any]], *, field: str = "colum
 
 def _cameras(value: Iterable[Camera | Mapping[str, Any]], *, field: str = "cameras") -> tuple[Camera, ...]:
     cameras = v.several(value, partial(instance, kind=Camera), field=field, unique=False)
-    v.distinct((camera.name for camera in cameras), field=field)
+    v.portable((camera.name for camera in cameras), field=field)
     return cameras
 
 
 def _lidars(value: Iterable[Lidar | Mapping[str, Any]], *, field: str = "lidars") -> tuple[Lidar, ...]:
     lidars = v.several(value, partial(instance, kind=Lidar), field=field, unique=False)
-    v.distinct((lidar.name for lidar in lidars), field=field)
+    v.portable((lidar.name for lidar in lidars), field=field)
     return lidars
 
 
@@ -156,7 +156,7 @@ class RecorderSettings:
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)
     mode: str = attrs.field(default="robot_arm", converter=_mode)
-    robots: tuple[str, ...] | None = attrs.field(default=None, converter=v.optional_texts)
+    robots: tuple[str, ...] | None = attrs.field(default=None, converter=v.optional_names)
     columns: tuple[Column, ...] = attrs.field(default=(), converter=_columns)
     gym_columns: bool = attrs.field(default=False, converter=v.boolean)
     data_hz: Fraction | None = attrs.field(default=None, converter=v.optional_hertz)
@@ -270,7 +270,7 @@ def _check_column_names(settings: RecorderSettings) -> None:
     names = tuple(c.name for c in settings.columns)
     of_the_mode = () if settings.mode == "custom" else keys.VECTORS
     of_the_gym = keys.GYM_COLUMNS if settings.gym_columns else ()
-    v.distinct((*of_the_mode, *of_the_gym, *names), field="columns")
+    v.portable((*of_the_mode, *of_the_gym, *names), field="columns")
     if settings.mode == "custom" and settings.record_data and not names and not settings.gym_columns:
         raise SettingsError.of("columns", (), "custom mode needs columns of your own, or gym_columns=True")
 

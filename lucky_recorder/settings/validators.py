@@ -14,6 +14,7 @@ import operator
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from fractions import Fraction
 from pathlib import Path
@@ -31,6 +32,8 @@ Rate: TypeAlias = str | Number
 T = TypeVar("T")
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+# What Windows takes for a device, whatever follows a dot; it takes the raised digits for digits.
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?", re.DOTALL)
 
 
 def boolean(value: Flag, *, field: str = "value") -> bool:
@@ -159,9 +162,46 @@ def output_name(value: str, *, field: str = "value") -> str:
     """Accept a camera's Output Name: a part of folder and column names."""
     if not isinstance(value, str) or not _OUTPUT_NAME.fullmatch(value):
         raise SettingsError.of(field, value, "use letters, digits, '_' and '-' only, at most 100")
-    if value.endswith((keys.DEPTH_SUFFIX, keys.RGBD_SUFFIX)):
+    if value.casefold().endswith((keys.DEPTH_SUFFIX, keys.RGBD_SUFFIX)):
         raise SettingsError.of(field, value, "_depth and _rgbd end the names of depth streams; choose another")
+    portable((value,), field=field)
     return value
+
+
+def portable(names: Iterable[str], *, field: str = "value") -> None:
+    """Refuse names that some file system cannot hold, or cannot hold beside each other.
+
+    A session is copied to other machines. There ``Front`` and ``front`` may be one file, and so may a letter with its
+    accent (NFC) and a letter and an accent (NFD); Windows keeps some names for its devices, and drops a dot or a space
+    at the end. Columns and robots become parts of file names too, and some readers fold the case of columns.
+
+    Raises:
+        SettingsError: If a name is none for a file, or two are the same to some file system; names both.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+        if _DEVICE.fullmatch(folded):
+            raise SettingsError.of(field, name, "Windows keeps this name for a device; choose another")
+        if name.endswith((".", " ")):
+            raise SettingsError.of(field, name, "Windows drops a dot or a space at the end; leave it out")
+        if folded in seen:
+            raise SettingsError.of(field, name, _collision(seen[folded], name))
+        seen[folded] = name
+
+
+def _collision(first: str, second: str) -> str:
+    if first == second:
+        return "stands twice; each must be unique"
+    # Two spellings of an accent look the same on a screen: only escapes tell them apart.
+    return f"is the same name as {first!r} on some systems ({second!a} and {first!a}); choose another"
+
+
+def optional_names(value: Iterable[str] | None, *, field: str = "value") -> tuple[str, ...] | None:
+    """Accept a list of names that become parts of file names, or None."""
+    names = optional_texts(value, field=field)
+    portable(names or (), field=field)
+    return names
 
 
 def several(

@@ -205,15 +205,6 @@ def test_gym_columns_take_the_actions_as_they_are_given(
     assert (field.dtype, field.shape) == (dtype, shape)
 
 
-@pytest.mark.parametrize(
-    "space", [gym.spaces.Dict({"a": gym.spaces.Discrete(2)}), gym.spaces.Tuple([gym.spaces.Discrete(2)])]
-)
-def test_gym_columns_refuse_an_action_that_is_no_array(record: Any, space: gym.Space[Any]) -> None:
-    env = record(Odd(space), columns=[], gym_columns=True, data_hz=10, success="terminated")
-    with pytest.raises(SettingsError, match=r"gym_columns=.*columns of your own"):
-        env.reset()
-
-
 def test_gym_columns_need_an_environment() -> None:
     with pytest.raises(SettingsError, match=r"gym_columns=True.*no Gymnasium environment"):
         features(scene("joint_zoo"), gym_columns=True)

@@ -38,6 +38,8 @@ def session(tmp_path: Path) -> Recording:
         Field("next.reward", "float64", has_stats=True),
         Field("lifted", "bool", has_stats=True, nullable=True),
         Field("pose", "float32", (7,), has_stats=True),
+        # A bundle has no place for a text.
+        Field("said", "string", nullable=True),
     ]
     recording = Recording(
         tmp_path / "session", arm_schema([camera("Front"), camera("Wrist")], extra=extra), episodes_per_file=2
@@ -55,6 +57,7 @@ def test_a_session_s_episodes_become_bundles(session: Recording, tmp_path: Path)
     done = session_to_koyu(session.root, koyu(tmp_path / "bundles", collection_mode="teleop", policy_name="me"))
     assert done[:4] == (tmp_path / "bundles", 3, 21, 0)
     dataset = check_koyu(done.path)
+    assert "said" not in dataset.features
     assert [e.length for e in dataset.episodes] == [5, 4, 12]
     assert [e.task_description for e in dataset.episodes] == ["Pick up the cube", "Pick up the cube", "Put it down"]
     assert [dataset.sidecar(n)["reward"] for n in range(3)] == [1.0, 0.0, 1.0]

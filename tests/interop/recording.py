@@ -102,6 +102,7 @@ def record_pendulum(output_dir: Path) -> Path:
         columns=[
             lr.Column("speed", lambda moment: moment.data.qvel, "float32", (2,), names=("hinge", "tip")),
             lr.Column("upright", lambda moment: moment.data.qpos[0] > 0, "bool"),
+            lr.Column("said", lambda moment: f"frame {moment.env.unwrapped.number}", "str"),
             lr.Column("grid", lambda moment: np.arange(6).reshape(2, 3) + moment.env.unwrapped.number, "int32", (2, 3)),
         ],
         cameras=[

@@ -14,6 +14,7 @@ from tests.session.building import arm_schema, camera, custom_schema
 PLAIN = KoyuSettings("cubes")
 GYM = KoyuSettings("cubes", action="gym")
 GYM_ACTION = Field("gym.action", "float32", (2,))
+ACTION = Field("action", "float64", (2,))
 
 
 def test_state_and_action_come_first_and_scalars_are_vectors_of_one() -> None:
@@ -35,6 +36,11 @@ def test_each_robot_has_its_own_names() -> None:
     made = layout_of(arm_schema(robots=("left", "right"), extra=[Field("x", "float64", (2,), names=("a", "b"))]), PLAIN)
     assert made.names(1)["action"] == ["right.pan", "right.lift", "right.grip"]
     assert [made.names(robot)["x"] for robot in (0, 1)] == [["a", "b"]] * 2
+
+
+def test_texts_stay_out_of_bundles() -> None:
+    schema = arm_schema(extra=[Field("said", "string", nullable=True), Field("x", "float64")])
+    assert list(layout_of(schema, PLAIN).features) == ["observation.state", "action", "x"]
 
 
 def test_depth_and_masks_stay_out_of_bundles() -> None:
@@ -67,7 +73,8 @@ def test_other_numbers_are_taken(dtype: str) -> None:
     [
         ([Field("action", "float64", (2,))], PLAIN, "needs a column 'observation.state', .* here are action;"),
         ([Field("observation.state", "float64")], PLAIN, "needs a column 'action', and the columns here are obs"),
-        ([Field("observation.state", "float64")], GYM, "no column 'gym.action'; set gym_columns=True"),
+        ([Field("observation.state", "float64")], GYM, "no column 'gym.action': the action space has parts, .* leave"),
+        ([Field("observation.state", "string"), ACTION], PLAIN, "needs a column 'observation.state', and .* here are"),
         ([], PLAIN, "the columns here are none"),
     ],
 )

@@ -15,7 +15,7 @@ import lucky_recorder as lr
 from lucky_recorder.rollouts.collect import collect
 from lucky_recorder.testing import check_session
 from tests.koyu.making import read_manifest
-from tests.koyu.recording import SMALL, bundles, counted, seen_counts
+from tests.koyu.recording import KOYU, PAIR, SMALL, bundles, counted, seen_counts
 
 
 def test_one_run_writes_both_formats_from_the_same_rows_and_files(tmp_path: Path) -> None:
@@ -52,6 +52,20 @@ def test_one_run_writes_both_formats_from_the_same_rows_and_files(tmp_path: Path
     manifest = read_manifest(env.koyu_path)
     assert manifest["success_rate"] == manifest["mean_reward"] == sum(rewards) / 3
     assert (manifest["type"], manifest["fps"]) == ("synthetic", 50.0)
+
+
+def test_texts_are_in_the_session_only(record: Any, run: Any) -> None:
+    said = lr.Column("said", lambda moment: f"step {int(moment.obs[0])}", dtype="str")
+    env = record(columns=[*PAIR, said], koyu=KOYU)
+    with pytest.warns(UserWarning, match="made without the columns of texts: said$"):
+        env.reset()
+    for _ in range(3):
+        env.step(np.zeros(1, np.float32))
+    env.close()
+    assert check_session(env.session_path).episode(0).rows()["said"].to_pylist() == ["step 0", "step 1", "step 2"]
+    [bundle] = bundles(env)
+    assert "said" not in bundle.rows
+    assert "said" not in bundle.sidecar["features"]
 
 
 def test_where_links_fail_the_videos_are_copied(film: Any, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,12 @@ def test_a_row_may_stand_for_several_steps(
         data_hz=data_hz,
         cameras=[seen, wall],
         gym_columns=True,
-        columns=[lr.Column("obs", "gym:obs")],
+        columns=[
+            lr.Column("obs", "gym:obs"),
+            lr.Column("reward", "gym:reward"),
+            lr.Column("late", lambda moment: moment.reward, when="after"),
+            lr.Column("led_to", lambda moment: moment.data.qpos[0], when="after"),
+        ],
     )
     run(env)
     env.close()
@@ -32,11 +37,45 @@ def test_a_row_may_stand_for_several_steps(
     assert episode.rows["obs"].tolist() == episode.rows["action"][:, 0].tolist() == firsts
     assert counts(episode)["seen"] == counts(episode)["wall"] == firsts
     assert episode.rows["next.reward"].tolist() == [sum(group) for group in groups]
+    assert episode.rows["reward"].tolist() == [sum(group) for group in groups]
+    # What is asked after the step is asked after the row's own: the first.
+    assert episode.rows["late"].tolist() == firsts
+    assert episode.rows["led_to"].tolist() == [first + 1 for first in firsts]
     assert episode.rows["next.done"].tolist() == [8 in group for group in groups]
     assert episode.rows["frame_index"].tolist() == list(range(len(groups)))
     assert np.allclose(episode.rows["timestamp"], np.array(firsts) / 50, rtol=0, atol=1e-9)
     info = lr.Session(env.session_path).info
     assert info["hz"] == info["fps"] == pytest.approx(50 / every)
+
+
+@pytest.mark.parametrize(("dtype", "each", "why"), [("int8", 100, "200 does not fit int8"), ("bool", 1, "2 does not"),
+                                                    ("float64", 1.5e308, "inf is not finite")])  # fmt: skip
+def test_a_sum_of_rewards_that_its_column_cannot_hold_is_an_error(
+    record: Any, dtype: str, each: float, why: str
+) -> None:
+    class Generous(CountEnv):
+        def step(self, action: Any) -> Any:
+            observation, _, *rest = super().step(action)
+            return (observation, each, *rest)
+
+    env = record(Generous(9), data_hz=25, columns=[lr.Column("reward", "gym:reward", dtype=dtype)])
+    env.reset()
+    env.step(np.zeros(1))
+    with pytest.raises(lr.CaptureError, match=f"column 'reward': {why}"):
+        env.step(np.zeros(1))
+
+
+def test_a_reward_that_may_be_nan_stays_nan_in_the_sum(record: Any, run: Any, read_back: Any) -> None:
+    class Unsure(CountEnv):
+        def step(self, action: Any) -> Any:
+            observation, reward, *rest = super().step(action)
+            return (observation, np.nan if reward == 2 else reward, *rest)
+
+    env = record(Unsure(6), data_hz=25, columns=[lr.Column("reward", "gym:reward", allow_nan=True)])
+    run(env)
+    env.close()
+    (episode,) = read_back(env.session_path)
+    np.testing.assert_array_equal(episode.rows["reward"], [1, np.nan, 9])
 
 
 def test_the_longest_episode_is_counted_in_rows_of_the_data_rate(record: Any, run: Any, read_back: Any) -> None:

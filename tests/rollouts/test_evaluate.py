@@ -60,10 +60,17 @@ def test_a_policy_sees_exactly_what_its_bundles_hold(counting: Any, tmp_path: Pa
         seen.append({key: np.copy(value) if hasattr(value, "shape") else value for key, value in observation.items()})
         return np.array([len(seen)])
 
-    columns = [lr.Column("pose", "qpos:count"), lr.Column("double", lambda m: 2 * m.data.qpos[0], shape=(1,))]
+    columns = [
+        lr.Column("pose", "qpos:count"),
+        lr.Column("double", lambda m: 2 * m.data.qpos[0], shape=(1,)),
+        lr.Column("observation.said", lambda m: "a text, of which a bundle knows nothing", dtype="str"),
+        lr.Column("later", lambda m: m.reward, when="after"),
+    ]
     env = counting(columns=columns)
-    evaluate(env, policy, action="gym", seeds=[5, 3])
+    with pytest.warns(UserWarning, match="koyu bundles hold numbers only, .*: observation.said$"):
+        evaluate(env, policy, action="gym", seeds=[5, 3])
     env.close()
+    assert all({"observation.said", "later"}.isdisjoint(one) for one in seen)
     dataset = check_koyu(tmp_path / "rollouts")
     assert len(dataset) == len(seen) == 7
     for number, (one, row) in enumerate(zip(seen, dataset, strict=True), 1):

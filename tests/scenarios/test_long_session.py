@@ -27,7 +27,7 @@ def long_session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[l
         output_dir=tmp_path_factory.mktemp("long"),
         cameras=[camera],
         tasks=["Pick", "Place"],
-        columns=[lr.Column("obs", "gym:obs", dtype="int64")],
+        columns=[lr.Column("obs", "gym:obs")],
         files_per_chunk=FILES,
         episodes_per_file=PER_FILE,
         discard_and_retry_failed=True,

@@ -156,7 +156,10 @@ class Recording:
         columns["frame_flags"][:robots] |= POST_RESET
         for field in schema.columns:
             drawn = self._random.normal(self._random.normal(), 1.0, (rows, *field.shape)) + offset
-            columns[field.name] = (drawn > 0) if field.dtype == "bool" else drawn.astype(field.dtype)
+            if field.is_text:
+                columns[field.name] = np.array([f"{number:.3f}" for number in drawn], object)
+            else:
+                columns[field.name] = (drawn > 0) if field.dtype == "bool" else drawn.astype(field.dtype)
         columns |= values or {}
         attempt, self._attempts = self._attempts, self._attempts + 1
         videos = self._films(ticks, attempt, failed_stream)

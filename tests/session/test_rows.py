@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -34,6 +35,20 @@ def test_missing_values_are_null(tmp_path: Path, shape: tuple[int, ...], value: 
     missing = {"value": np.array([False, True, False])}
     record = recording.record(3, values={"value": np.full((3, *shape), 2.5)}, missing=missing)
     assert rows.table(recording.schema, record, 0, 0)["value"].to_pylist() == [value, None, value]
+
+
+def test_texts_come_back_as_they_went_in(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, custom_schema(Field("said", "string", nullable=True)))
+    said = ["", None, "Würfel 立方体", "x\n"]
+    record = recording.record(4, values={"said": np.array(said, object)})
+    table = rows.table(recording.schema, record, 0, 0)
+    rows.write(tmp_path / "file.parquet", [table, table], [])
+    stored = pq.ParquetFile(tmp_path / "file.parquet")
+    assert stored.read()["said"].to_pylist() == said * 2
+    assert stored.schema_arrow.field("said").type == pa.string()
+    # Texts repeat themselves, so each is kept once.
+    chunk = stored.metadata.row_group(0).column(stored.schema_arrow.names.index("said"))
+    assert "RLE_DICTIONARY" in chunk.encodings
 
 
 @pytest.mark.parametrize("values", [np.zeros((4, 2)), np.zeros((3, 3)), np.zeros(4)])

@@ -28,10 +28,14 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("name", "observation.images.x", f"name='observation.images.x': {TAKEN}"),
     ("name", "observation.masks.x", f"name='observation.masks.x': {TAKEN}"),
     ("name", "videos/x", f"name='videos/x': {TAKEN}"),
+    ("name", "Timestamp", f"name='Timestamp': {TAKEN}"),
+    ("name", "Observation.Images.x", f"name='Observation.Images.x': {TAKEN}"),
+    ("name", "nul.x", "name='nul.x': Windows keeps this name for a device"),
+    ("name", "x.", "name='x.': Windows drops a dot or a space at the end"),
     *(("source", value, f"source={value!r}: {SOURCE}")
       for value in ["", None, 1.5, [], "imu", "sensor:", "sensor: ", ":imu", "a b:c", "sensr imu:x", "1:2"]),
     *(("dtype", value, f"dtype={value!r}: {DTYPE}")
-      for value in [None, "", "float16", "complex64", "O", "U5", "f4,f8", "f4,,f8", "(2,)f4", str, object, 5,
+      for value in [None, "", "float128", "complex64", "O", "U5", "f4,f8", "f4,,f8", "(2,)f4", bytes, object, 5,
                     [("a", 5)], np.array(5)]),
     ("dtype", HUGE, "dtype=<int>: give one of"),
     ("shape", "3", "shape='3': give a list"),
@@ -49,6 +53,9 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("names", ["x", "x"], "names='x': stands twice"),
     ("unit", "", "unit='': give a text"),
     ("allow_nan", 1, "allow_nan=1: give true or false"),
+    ("when", "after", "when='after': sensor:grip: this is read before the step, when the action is chosen; leave it"),
+    ("when", "later", "when='later': sensor:grip: this is read before the step"),
+    ("when", 5, "when=5: sensor:grip: this is read before the step"),
 ]  # fmt: skip
 
 
@@ -112,3 +119,48 @@ def test_the_names_of_the_leading_columns_are_taken(entity: str) -> None:
     leading = [field.name for field in Schema(entity, "custom", (), Fraction(50), ()).leading]
     for name in [*leading, "task"]:
         refused(lambda name=name: Column(name, "sensor:x"), f"column {name!r}: name={name!r}: {TAKEN}")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("given", "settled"),
+    [("float16", "float32"), (np.float16, "float32"), (np.dtype("<f2"), "float32"), ("str", "string"),
+     (str, "string"), ("string", "string"), ("f8", "float64")],
+)  # fmt: skip
+def test_what_a_dtype_is_stored_as(given: Any, settled: str) -> None:
+    column = Column("x", abs, dtype=given)
+    assert column.dtype == settled
+    assert Column("x", abs, dtype=column.dtype) == column
+    assert column.is_text is (settled == "string")
+
+
+@pytest.mark.parametrize("shape", [2, (2, 2)])
+def test_a_row_holds_one_text(shape: Any) -> None:
+    refused(lambda: Column("x", abs, dtype="str", shape=shape), "column 'x': shape=")
+    assert Column("x", abs, dtype="str", shape=1).is_scalar
+
+
+@pytest.mark.parametrize(
+    ("source", "own", "why"),
+    [
+        ("sensor:imu", "before", "this is read before the step"),
+        ("qpos:j", "before", "this is read before the step"),
+        ("gym:obs.a", "before", "this is read before the step"),
+        ("gym:action", "before", "this is read before the step"),
+        ("ctrl:a", "after", "commands are read after the step"),
+        ("gym:reward", "after", "the reward is known after the step"),
+        ("info:a.b", "after", "the step's info is known after it"),
+    ],
+)
+def test_a_named_source_has_a_moment_of_its_own(source: str, own: str, why: str) -> None:
+    assert Column("x", source).when == Column("x", source, when=own).when == own
+    other = {"before": "after", "after": "before"}[own]
+    refused(lambda: Column("x", source, when=other), f"column 'x': when={other!r}: {source}: {why}")
+    assert not Column("x", source).is_called_after
+
+
+@pytest.mark.parametrize("source", [gripper_width, "my.module:function"])
+def test_a_callable_is_asked_before_the_step_unless_it_says_after(source: Any) -> None:
+    assert [Column("x", source, when=w).when for w in (None, "before", "after")] == ["before", "before", "after"]
+    assert [Column("x", source, when=w).is_called_after for w in (None, "before", "after")] == [False, False, True]
+    refused(lambda: Column("x", source, when="during"), "column 'x': when='during': choose one of before, after")
+    refused(lambda: Column("x", source, when=1), "column 'x': when=1: choose one of before, after")

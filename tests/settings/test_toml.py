@@ -5,6 +5,7 @@ import json
 import math
 import operator
 import tomllib
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import settings as running
 from hypothesis import strategies as st
 
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.settings import validators
 from lucky_recorder.settings.camera import Camera, FreeCamera
 from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.koyu import KoyuSettings
@@ -39,13 +41,24 @@ def gripper_width(simulation: Any) -> float:
     return 0.0
 
 
+def _together(names: Sequence[str]) -> bool:
+    try:
+        validators.portable(names)
+    except SettingsError:
+        return False
+    return True
+
+
 SOURCES: list[Any] = ["sensor:imu", "info:a b", gripper_width, operator.truth, Verdict.always]
 VERDICTS: list[Any] = ["auto", "terminated", "info:a/b", "m:f", operator.truth]
-NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True).filter(lambda n: not n.endswith(("_depth", "_rgbd")))
+NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True).filter(
+    lambda n: _together([n]) and not n.casefold().endswith(("_depth", "_rgbd"))
+)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)
 TIMES = st.floats(min_value=1e-300, max_value=1e300)
 RATES = st.fractions(min_value=Fraction(1, 100), max_value=10**6, max_denominator=10**4)
-COLUMN_NAMES = st.from_regex(r"[a-z.]{1,6}[ äé立]{0,2}x", fullmatch=True)
+
+COLUMN_NAMES = st.from_regex(r"[a-z.]{1,6}[ äé立]{0,2}x", fullmatch=True).filter(lambda n: _together([n]))
 
 
 @st.composite
@@ -70,10 +83,12 @@ def cameras(draw: st.DrawFn, name: str) -> Camera:
 def columns(draw: st.DrawFn, name: str) -> Column:
     shape = draw(st.lists(st.integers(1, 3), max_size=2).map(tuple))
     size = math.prod(shape)
+    source = draw(st.sampled_from(SOURCES))
     return Column(
         name,
-        source=draw(st.sampled_from(SOURCES)),
-        dtype=draw(st.sampled_from(["float32", "int64", "bool"])),
+        source=source,
+        when=draw(st.sampled_from([None, "before", "after"])) if callable(source) else None,
+        dtype=draw(st.sampled_from(["float32", "float16", "int64", "bool", *(["str"] if shape in ((), (1,)) else [])])),
         shape=shape,
         names=draw(st.none() | st.lists(TEXTS, min_size=size, max_size=size, unique=True).map(tuple)),
         unit=draw(st.none() | TEXTS),
@@ -82,12 +97,12 @@ def columns(draw: st.DrawFn, name: str) -> Column:
 
 @st.composite
 def recorder_settings(draw: st.DrawFn) -> RecorderSettings:
-    names = draw(st.lists(NAMES, max_size=3, unique=True))
-    own = draw(st.lists(COLUMN_NAMES, max_size=2, unique=True))
+    names = draw(st.lists(NAMES, max_size=3, unique=True).filter(_together))
+    own = draw(st.lists(COLUMN_NAMES, max_size=2, unique=True).filter(_together))
     return RecorderSettings(
         output_dir=Path.cwd() / draw(TEXTS.filter(lambda text: "\0" not in text)),
         mode=draw(st.sampled_from(["robot_arm", "full_scene"])),
-        robots=draw(st.none() | st.lists(TEXTS, unique=True, max_size=3).map(tuple)),
+        robots=draw(st.none() | st.lists(TEXTS, unique=True, max_size=3).filter(_together).map(tuple)),
         columns=tuple(draw(columns(name)) for name in own),
         data_hz=draw(st.none() | RATES),
         max_episode_length_s=draw(st.none() | TIMES),

@@ -12,7 +12,9 @@ from lucky_recorder.episode import clock
 from lucky_recorder.errors import SettingsError
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
-DTYPES = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
+NUMBERS = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
+TEXT = "string"
+DTYPES = (*NUMBERS, TEXT)
 ENTITIES = {"robot_id": "ur5e", "sim_id": "mujoco_scene", "entity_id": "custom"}
 VECTORS = ("action", "observation.state")
 _IMAGES, _DEPTH = "observation.images.", "_depth"
@@ -33,6 +35,11 @@ class DeclaredColumn:
     def size(self) -> int:
         """Values in one row."""
         return math.prod(self.shape)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds texts, and not numbers."""
+        return self.dtype == TEXT
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,7 @@ class Declared:
     @property
     def measured(self) -> list[DeclaredColumn]:
         """The columns that ``stats.json`` has an entry for."""
-        return [c for c in self.columns.values() if c.name not in self.leading]
+        return [c for c in self.columns.values() if c.name not in self.leading and not c.is_text]
 
 
 def declare(info: Mapping[str, Any]) -> Declared:

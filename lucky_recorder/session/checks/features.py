@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lucky_recorder.errors import shown
-from lucky_recorder.session.checks.declared import DTYPES, ENTITIES, VECTORS, Declared, column_shape, rate, shape_of
+from lucky_recorder.session.checks.declared import (
+    DTYPES,
+    ENTITIES,
+    TEXT,
+    VECTORS,
+    Declared,
+    column_shape,
+    rate,
+    shape_of,
+)
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
@@ -74,6 +83,8 @@ def _check_column(name: str, feature: Mapping[str, Any], is_vector: bool) -> Ite
         yield _fault(name, f"dtype is {shown(dtype)}, expected {wanted or ', '.join(DTYPES)}")
     if column_shape(feature.get("shape"), is_vector) is None:
         yield _fault(name, f"shape is {shown(feature.get('shape'))}, expected a list of positive whole numbers")
+    if dtype == TEXT and feature.get("shape") != [1]:
+        yield _fault(name, f"shape is {shown(feature.get('shape'))}, expected [1]: a row holds one text")
     if not isinstance(feature.get("unit", ""), str):
         yield _fault(name, f"unit is {shown(feature['unit'])}, expected a text")
 

@@ -150,10 +150,15 @@ def _check_keys(stats: Mapping[str, Any], evidence: Evidence) -> Iterator[Fault]
     for name in sorted(expected - stats.keys()):
         yield _fault(name, "has no entry")
     for name in sorted(stats):
-        if is_ours and (name not in features or name in evidence.declared.leading or _is_depth(name, evidence)):
+        if is_ours and (name not in features or name in evidence.declared.leading or _has_no_numbers(name, evidence)):
             yield _fault(name, "has an entry, and is no column or stream that has statistics")
         elif not isinstance(stats[name], dict):
             yield _fault(name, f"is {shown(stats[name])}, expected an object")
+
+
+def _has_no_numbers(name: str, evidence: Evidence) -> bool:
+    column = evidence.declared.columns.get(name)
+    return _is_depth(name, evidence) or (column is not None and column.is_text)
 
 
 def _is_depth(name: str, evidence: Evidence) -> bool:

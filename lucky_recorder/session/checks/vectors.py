@@ -25,6 +25,9 @@ def type_fault(kind: pa.DataType, column: DeclaredColumn) -> str | None:
     if column.shape == (1,):
         # A shape of [1] stands for a plain value; the actuator commands and joint positions are lists all the same.
         depths = {1} if column.is_vector else {0, 1}
+    if column.is_text:
+        # A row holds one text, never a list of them.
+        depths = {0} if column.shape == (1,) else set()
     if kind == value and depth in depths:
         return None
     return f"stored as {depth} nested lists of {kind}, the feature says {column.dtype} of shape {list(column.shape)}"

@@ -99,7 +99,11 @@ def test_what_only_the_whole_step_knows_is_on_its_last_row(tmp_path: Path) -> No
     rewards = []
     env = lr.RecordSession(
         arm(), output_dir=tmp_path, data_hz=250, gym_columns=True,
-        columns=[lr.Column("reward", "gym:reward"), lr.Column("lifted", "info:is_success", "bool")],
+        columns=[
+            lr.Column("reward", "gym:reward"), lr.Column("lifted", "info:is_success", "bool"),
+            lr.Column("late", lambda m: m.reward, when="after"), lr.Column("q0", lambda m: m.data.qpos[0]),
+            lr.Column("q1", lambda m: m.data.qpos[0], when="after"),
+        ],
     )  # fmt: skip
     expert = env.unwrapped.expert(seed=0)
     observation, _ = env.reset(seed=0)
@@ -109,7 +113,10 @@ def test_what_only_the_whole_step_knows_is_on_its_last_row(tmp_path: Path) -> No
     env.close()
     episode = check_session(env.session_path).episode(0)
     expected = [r for reward in rewards for r in (0, 0, 0, 0, reward)]
-    assert column(episode, "next.reward") == column(episode, "reward") == expected
+    assert column(episode, "next.reward") == column(episode, "reward") == column(episode, "late") == expected
+    # Rows follow each other without a gap: what one leads to is where the next begins.
+    assert column(episode, "q1")[:-1] == column(episode, "q0")[1:]
+    assert len(set(column(episode, "q1"))) > 20
     assert column(episode, "lifted") == [None, None, None, None, False] * 6
     action = np.array(column(episode, "gym.action")).reshape(6, 5, -1)
     assert (action == action[:, :1]).all()
@@ -118,7 +125,11 @@ def test_what_only_the_whole_step_knows_is_on_its_last_row(tmp_path: Path) -> No
 @pytest.mark.parametrize("data_hz", [50, 25])
 def test_a_camera_faster_than_the_rows_takes_nothing_from_them(tmp_path: Path, data_hz: int) -> None:
     """What a step says is known at its end; the rows are those that are recorded without the camera."""
-    columns = [lr.Column("reward", "gym:reward"), lr.Column("lifted", "info:is_success", "bool")]
+    columns = [
+        lr.Column("reward", "gym:reward"),
+        lr.Column("lifted", "info:is_success", "bool"),
+        lr.Column("late", lambda m: (m.data.qpos[0], m.reward, m.obs[0]), shape=(3,), when="after"),
+    ]
 
     def rows(place: str, **settings: Any) -> Any:
         env = arm()
