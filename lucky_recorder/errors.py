@@ -11,6 +11,7 @@ LuckyRecorderError
 │   └── WorkerStalledError           the worker took longer than ``worker_timeout_s`` for one piece of work
 ├── VideoError (OSError)             a video file could not be written or read
 ├── StorageError (OSError)           the file system refused; names the path
+│   └── MetadataError                an episode is whole on the disk, and what lists it could not be written
 └── FormatError (ValueError)         a folder or file that is not what the format says
 ```
 """
@@ -72,6 +73,10 @@ class VideoError(LuckyRecorderError, OSError):
 
 class StorageError(LuckyRecorderError, OSError):
     """The file system refused a write. The message names the path."""
+
+
+class MetadataError(StorageError):
+    """The file system refused what lists an episode. The episode itself is whole: the next write may list it."""
 
 
 class FormatError(LuckyRecorderError, ValueError):

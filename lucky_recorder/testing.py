@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.errors import SettingsError
-from lucky_recorder.koyu.checks.dataset import check_koyu as dataset_faults
+from lucky_recorder.koyu.check import check_koyu as dataset_faults
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.lazy import lazy
+from lucky_recorder.session.check import check_session as session_faults
 from lucky_recorder.session.checks.evidence import Fault
-from lucky_recorder.session.checks.session import check_session as session_faults
 from lucky_recorder.session.reader import Session
 
 if TYPE_CHECKING:

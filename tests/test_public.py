@@ -99,7 +99,7 @@ def test_settings_and_errors_need_no_simulator(name: str) -> None:
         "session.sink",
         "session.reader",
         "koyu.reader",
-        "koyu.checks.dataset",
+        "koyu.check",
     ],
 )
 def test_data_is_written_and_read_without_a_simulator(room: str) -> None:

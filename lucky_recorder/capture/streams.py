@@ -135,6 +135,7 @@ def _depth_info(camera: Camera, simulation: simulator.Simulation | None) -> dict
     if camera.debug_channel is not None:
         info["debug_channel"] = camera.debug_channel
         info["NOTE"] = sensor.diagnostics[camera.debug_channel].note
+        info["zero_means"] = sensor.diagnostics[camera.debug_channel].zero_means
     return info
 
 

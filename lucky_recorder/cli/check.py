@@ -9,7 +9,7 @@ import typer
 from lucky_recorder.cli.exits import FAULTY, refuse_faults
 from lucky_recorder.cli.lines import say
 from lucky_recorder.lerobot.rules import check_lerobot
-from lucky_recorder.session.checks.session import Fault, Report, inspect_session
+from lucky_recorder.session.check import Fault, Report, inspect_session
 
 
 def check(session: Path, decode: bool = True) -> None:

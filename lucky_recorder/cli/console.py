@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from lucky_recorder.cli.lines import printable
+from lucky_recorder.cli.lines import encodable, printable
 
 if TYPE_CHECKING:
     from lucky_recorder.rollouts.collect import Summary
@@ -31,10 +32,12 @@ _BAR_COLUMNS = (
 
 
 def show(*drawn: Table | Tree) -> None:
-    """Print tables and trees. What a folder says is text, never markup."""
+    """Print tables and trees, whatever the terminal's encoding. What a folder says is text, never markup."""
     console = Console(markup=False, highlight=False)
-    for one in drawn:
-        console.print(one)
+    with console.capture() as captured:
+        for one in drawn:
+            console.print(one)
+    sys.stdout.write(encodable(captured.get()))
 
 
 def table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:

@@ -23,7 +23,10 @@ def convert(source: Path, dataset: Path | None, session: Path | None, collection
     if dataset is not None and session is None:
         _to_koyu(source, dataset, collection_mode)
     elif session is not None and dataset is None:
-        check(koyu_to_session(source, session).path)
+        made = koyu_to_session(source, session)
+        for key in made.left_out:
+            say(f"left out: {key}: only some of the bundles have it", error=True)
+        check(made.path)
     else:
         raise SettingsError("convert: give --koyu DATASET for a session, or --session FOLDER for a koyu dataset")
 

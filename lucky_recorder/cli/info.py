@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_recorder.cli.console import Table, show, table
 from lucky_recorder.cli.lines import say
-from lucky_recorder.errors import SettingsError
+from lucky_recorder.episode.keys import lidar_key
+from lucky_recorder.errors import SettingsError, VideoError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session.reader import Session
-from lucky_recorder.viewer.sheet import panels, sheet
+from lucky_recorder.viewer.sheet import panels, sheet, unshown
 
 if TYPE_CHECKING:
-    from lucky_recorder.video import still
+    from lucky_recorder.video import probe, still
 else:
-    # Only `--frame` draws, and av is slow to import.
-    still = lazy("lucky_recorder.video.still")
+    # Of many sessions no picture is looked at, and av is slow to import.
+    probe, still = lazy("lucky_recorder.video.probe"), lazy("lucky_recorder.video.still")
 
 
 def info(path: Path) -> None:
@@ -56,6 +57,8 @@ def draw_frame(path: Path, frame: str, output: Path) -> None:
         raise SettingsError.of("--frame", frame, "the session has no stream of pictures")
     still.write_png(output, sheet(drawn))
     say(f"{output}: {', '.join(panel.stream for panel in drawn)}")
+    for stream, why in unshown(session, episode).items():
+        say(f"left out: {stream}: {why}")
 
 
 def _read_place(frame: str) -> tuple[int, int]:
@@ -87,12 +90,14 @@ def _totals(session: Session) -> dict[str, object]:
 
 
 def _of_videos(session: Session) -> tuple[Table, ...]:
-    return (table(("stream", "files"), ((key, len(session.video_files(key))) for key in session.video_keys())),)
+    videos = ((key, len(session.video_files(key))) for key in session.video_keys())
+    scans = ((lidar_key(name), session.scan_count(name)) for name in session.lidars)
+    return (table(("stream", "files"), (*videos, *scans)),)
 
 
 def _of_rows(session: Session) -> tuple[Table, ...]:
     return (
-        table(("camera", "size", "codec", "rate"), _cameras(session)),
+        table(("stream", "size", "codec", "rate"), (*_cameras(session), *_unlisted(session))),
         table(("column", "dtype", "shape", "names"), _columns(session)),
         table(("task", "description", "episodes"), _tasks(session)),
     )
@@ -101,6 +106,27 @@ def _of_rows(session: Session) -> tuple[Table, ...]:
 def _cameras(session: Session) -> Iterator[tuple[object, ...]]:
     for name, camera in session.cameras.items():
         yield name, f"{camera.width}x{camera.height}", camera.codec, f"{camera.rate} Hz"
+
+
+def _unlisted(session: Session) -> Iterator[tuple[object, ...]]:
+    """Tell of the streams that ``meta/`` does not list, by the first file of each: masks, combined files, lidars."""
+    listed = {camera.key for camera in session.cameras.values()}
+    for key in session.video_keys():
+        if key not in listed:
+            yield key, *_of_file(session.video_files(key)[0])
+    for name in session.lidars:
+        scans = next((e.scans(name) for e in session if session.is_ours and e.has_scans(name)), None)
+        said = ("-", "-") if scans is None else (f"{scans.shape[0]}x{scans.shape[1]} rays", f"{scans.rate} Hz")
+        yield lidar_key(name), said[0], "parquet", said[1]
+
+
+def _of_file(path: Path) -> tuple[str, str, str]:
+    try:
+        tracks = probe.tracks(path)
+    except VideoError:
+        return "cannot be read", "-", "-"
+    codecs = " + ".join(track.codec for track in tracks)
+    return f"{tracks[0].width}x{tracks[0].height}", codecs, f"{tracks[0].fps} Hz"
 
 
 def _columns(session: Session) -> Iterator[tuple[object, ...]]:

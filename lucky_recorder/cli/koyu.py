@@ -8,7 +8,7 @@ from pathlib import Path
 from lucky_recorder.cli.console import show, table
 from lucky_recorder.cli.exits import refuse_faults
 from lucky_recorder.cli.lines import say
-from lucky_recorder.koyu.checks.dataset import inspect_koyu
+from lucky_recorder.koyu.check import inspect_koyu
 from lucky_recorder.koyu.manifest import rebuild
 from lucky_recorder.koyu.reader import Dataset
 
@@ -53,7 +53,7 @@ def info(dataset: Path) -> None:
 
 def _overview(dataset: Dataset) -> dict[str, object]:
     manifest = dataset.manifest
-    rate = manifest.get("success_rate")
+    rate, reward = manifest.get("success_rate"), manifest.get("mean_reward")
     return {
         "path": dataset.path,
         "name": manifest.get("name", "-"),
@@ -63,6 +63,7 @@ def _overview(dataset: Dataset) -> dict[str, object]:
         "episodes": len(dataset.episodes),
         "rows": len(dataset),
         "success rate": f"{rate:.0%}" if isinstance(rate, int | float) else "-",
+        "mean reward": f"{reward:.3g}" if isinstance(reward, int | float) else "-",
     }
 
 

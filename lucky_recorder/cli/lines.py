@@ -12,9 +12,14 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
+def encodable(text: str, error: bool = False) -> str:
+    """Return a text with a question mark for each character that stdout, or stderr, cannot encode, such as ASCII."""
+    # Printing such a character raises.
+    encoding = (sys.stderr if error else sys.stdout).encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
 def say(text: object, error: bool = False) -> None:
     """Print one line, whatever the terminal's encoding; an error in red, to stderr."""
-    # Printing raises on a character that the terminal's encoding, such as ASCII, does not have.
-    encoding = sys.stdout.encoding or "utf-8"
-    line = printable(text).encode(encoding, "replace").decode(encoding)
+    line = encodable(printable(text), error)
     typer.secho(line, err=error, fg=typer.colors.RED if error else None)

@@ -25,6 +25,8 @@ from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
 from lucky_recorder.koyu.bundle import link_video
 from lucky_recorder.koyu.index import Feature
+from lucky_recorder.koyu.layout import GOOD_REWARD
+from lucky_recorder.koyu.manifest import OPTIONAL
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.session import layout as places
@@ -37,7 +39,6 @@ from lucky_recorder.storage.write import make_folder, storage_errors
 from lucky_recorder.video.probe import VideoInfo, probe
 
 _FILES_PER_CHUNK = 40
-_JUDGED_GOOD = 0.5
 
 # A bundle says nothing of recorder modes: its columns are like any others.
 _CUSTOM = keys.MODES["custom"]
@@ -51,12 +52,14 @@ class Converted(NamedTuple):
         episodes: Episodes converted.
         rows: Their rows; of a dataset, those of all robots.
         skipped: Episodes left out, because a stream of theirs has no file.
+        left_out: Feature keys left out, because only some of the bundles have them.
     """
 
     path: Path
     episodes: int
     rows: int
     skipped: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 # A session's episodes as bundles.
@@ -150,7 +153,7 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         if not episode.has_video(stream.key):
             return None
         videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.data_ticks)
-    table = episode.rows()
+    table = episode.rows_by_tick()
     place = f"{session.path}: episode {episode.index}"
     columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
     columns[keys.TASK_INDEX] = _array(table[keys.TASK_INDEX], Field(keys.TASK_INDEX, "int64"), f"{place}: task_index")
@@ -240,7 +243,7 @@ def koyu_to_session(dataset: str | Path, session: str | Path) -> Converted:
                 sink.prepare(_episode_of(source, number, sidecar, schema, tasks, sink)).commit()
         finally:
             sink.close()
-        return Converted(root, len(sidecars), len(source))
+        return Converted(root, len(sidecars), len(source), left_out=tuple(source.manifest.get(OPTIONAL, ())))
 
 
 def _session_schema(dataset: Dataset, sidecars: list[dict[str, Any]]) -> Schema:
@@ -333,7 +336,7 @@ def _episode_of(
         data_ticks=rows,
         rows=rows,
         columns=values,
-        outcome=Outcome(isinstance(reward, int | float) and reward >= _JUDGED_GOOD),
+        outcome=Outcome(isinstance(reward, int | float) and reward >= GOOD_REWARD),
         tasks=tuple(int(i) for i in np.unique(task_index)),
         videos={s.key: _filmed(dataset, number, s, sink) for s in schema.streams},
     )

@@ -20,6 +20,8 @@ SIDECAR = "episode.json"
 TEMPORARY = ".tmp-"
 VIDEO_SUFFIX = ".mp4"
 STEP = "step"
+# From here on a reward, 0 to 1, stands for success.
+GOOD_REWARD = 0.5
 _BUNDLE_NAME = re.compile(r"ep_[0-9a-f]{32}")
 _LONGEST_SLUG = 48
 

@@ -21,6 +21,9 @@ from lucky_recorder.storage.lock import locked
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import write_json
 
+OPTIONAL = "optional_features"
+"""The manifest's field for the features that some of the bundles have, and not all; left out where there are none."""
+
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:manifest")
 Entry = dict[str, Any]
 
@@ -91,6 +94,9 @@ def read(dataset: Path) -> dict[str, Any] | None:
     if not isinstance(listed, list) or not all(isinstance(e, dict) and isinstance(e.get("id"), str) for e in listed):
         path = dataset / layout.MANIFEST
         raise FormatError(f"{path}: episodes: expected a list of objects with an id; rebuild it from the bundles")
+    for name in ("features", OPTIONAL):
+        if not isinstance(manifest.get(name, {}), dict):
+            raise FormatError(f"{dataset / layout.MANIFEST}: {name}: expected an object; rebuild it from the bundles")
     return manifest
 
 
@@ -113,7 +119,7 @@ def _refuse(dataset: Path, manifest: Mapping[str, Any], fields: Mapping[str, Any
         if name == "id" or (name == ACTION_SOURCE and theirs is None):
             continue
         if name == "features":
-            name, theirs, mine = _difference(theirs, mine)
+            name, theirs, mine = _difference(_all_features(manifest), mine)
         if theirs != mine:
             raise SettingsError(
                 f"{dataset}: {name} is {shown(theirs)} in this dataset and {shown(mine)} here; "
@@ -121,14 +127,34 @@ def _refuse(dataset: Path, manifest: Mapping[str, Any], fields: Mapping[str, Any
             )
 
 
-def _difference(theirs: object, mine: Mapping[str, Any]) -> tuple[str, Any, Any]:
-    """Return the first feature that differs in dtype or shape, and both sides of it; None for one that is not there."""
-    known = theirs if isinstance(theirs, dict) else {}
-    for key in {**mine, **known}:
-        there, here = (_kind(side.get(key)) for side in (known, mine))
+def _all_features(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every feature that a manifest knows of: those of all its bundles, and those of some."""
+    return {**manifest.get(OPTIONAL, {}), **manifest.get("features", {})}
+
+
+def _difference(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[str, Any, Any]:
+    """Return the first feature of both that differs in dtype or shape, and both sides of it."""
+    # A key that one side lacks is no difference: a dataset may grow (spec: Evolution rules, 1).
+    for key in [key for key in mine if key in theirs]:
+        there, here = _kind(theirs[key]), _kind(mine[key])
         if there != here:
             return f"features[{key!r}]", there, here
     return "features", None, None
+
+
+def _grown(manifest: Mapping[str, Any], features: Mapping[str, Any], is_first: bool) -> dict[str, Any]:
+    """Return a manifest's fields of features when a bundle with these is added: ``features`` are those of every bundle.
+
+    A reader takes it that each bundle has all of ``features``, so a key that one of them lacks moves to `OPTIONAL`.
+    """
+    if is_first:
+        return {"features": dict(features), OPTIONAL: {}}
+    known = {**features, **_all_features(manifest)}
+    shared = [key for key in manifest.get("features", features) if key in features]
+    return {
+        "features": {key: known[key] for key in shared},
+        OPTIONAL: {key: feature for key, feature in known.items() if key not in shared},
+    }
 
 
 def _kind(feature: object) -> object:
@@ -161,12 +187,13 @@ class ManifestWriter:
             FormatError: If what is there is broken.
         """
         manifest = read(self._dataset)
-        if manifest is not None:
-            _refuse(self._dataset, manifest, self._description.fields())
         listed = [] if manifest is None else manifest["episodes"]
-        entries = reconciled(self._dataset, listed)
+        entries, added = reconciled(self._dataset, listed)
+        known = _with_bundles(self._dataset, manifest or {}, added)
+        mine = self._description.fields()
+        _refuse(self._dataset, known, mine if manifest is not None else {"features": mine["features"]})
         if manifest is None or entries != listed:
-            self._write(manifest or {}, entries)
+            self._write(known, entries)
 
     def add(self, entry: Entry) -> None:
         """Take a committed bundle, to be listed by the next write."""
@@ -180,13 +207,37 @@ class ManifestWriter:
             manifest = read(self._dataset) or {}
             listed = manifest.get("episodes", [])
             known = {e["id"] for e in listed}
-            self._write(manifest, [*listed, *(e for e in self._pending if e["id"] not in known)])
+            # Another writer may have brought another kind of a feature meanwhile.
+            mine = self._description.features
+            _refuse(self._dataset, manifest, {"features": mine})
+            grown = {**manifest, **_grown(manifest, mine, not listed)}
+            self._write(grown, [*listed, *(e for e in self._pending if e["id"] not in known)])
         self._pending = []
 
     def _write(self, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> None:
         # What is there wins: others may have put fields of their own into it, or another id.
         fields = {**self._description.fields(), **manifest}
+        if not fields.get(OPTIONAL):
+            fields.pop(OPTIONAL, None)
         write_json(self._dataset / layout.MANIFEST, fields | summary(entries))
+
+
+def _with_bundles(dataset: Path, manifest: Mapping[str, Any], sidecars: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a manifest with the features of bundles that it does not list yet.
+
+    Raises:
+        FormatError: If a bundle has a feature of another dtype or shape than those before it.
+    """
+    known = dict(manifest)
+    is_first = not manifest.get("episodes")
+    for sidecar in sidecars:
+        name, theirs, mine = _difference(_all_features(known), sidecar["features"])
+        if theirs != mine:
+            bundle = layout.bundle_name(sidecar["capture_id"])
+            raise FormatError(f"{dataset}: {bundle}: {name} is {shown(mine)}, and {shown(theirs)} in others before it")
+        known |= _grown(known, sidecar["features"], is_first)
+        is_first = False
+    return known
 
 
 def summary(entries: Sequence[Entry]) -> dict[str, Any]:
@@ -194,13 +245,16 @@ def summary(entries: Sequence[Entry]) -> dict[str, Any]:
     rewards = [e["reward"] for e in entries if isinstance(e.get("reward"), int | float)]
     return {
         "episode_count": len(entries),
-        "success_rate": math.fsum(rewards) / len(rewards) if rewards else None,
+        "success_rate": sum(r >= layout.GOOD_REWARD for r in rewards) / len(rewards) if rewards else None,
+        "mean_reward": math.fsum(rewards) / len(rewards) if rewards else None,
         "episodes": list(entries),
     }
 
 
-def reconciled(dataset: Path, listed: Iterable[Entry]) -> list[Entry]:
-    """Return the entries of the bundles that are on the disk: those listed already in their order, then the others.
+def reconciled(dataset: Path, listed: Iterable[Entry]) -> tuple[list[Entry], list[dict[str, Any]]]:
+    """Return the entries of the bundles that are on the disk, and the sidecars of those that were not listed.
+
+    Those listed already stand in their order, then the others, the oldest first.
 
     Raises:
         FormatError: If a bundle's sidecar is broken, or of a version that is not known.
@@ -210,8 +264,9 @@ def reconciled(dataset: Path, listed: Iterable[Entry]) -> list[Entry]:
     known = {e["id"] for e in kept}
     # The format's own entries have no reward (spec: manifest.json), and `success_rate` needs it.
     complete = [e if "reward" in e else {**e, **_reward(dataset, folders[e["id"]])} for e in kept]
-    sidecars = [read_sidecar(dataset, folder) for name, folder in folders.items() if name not in known]
-    return [*complete, *map(entry_of, sorted(sidecars, key=_age))]
+    unlisted = [read_sidecar(dataset, folder) for name, folder in folders.items() if name not in known]
+    sidecars = sorted(unlisted, key=_age)
+    return [*complete, *map(entry_of, sidecars)], sidecars
 
 
 def _reward(dataset: Path, folder: str) -> dict[str, Any]:
@@ -245,7 +300,7 @@ def rebuild(dataset: Path) -> dict[str, Any]:
     """Write a dataset's manifest anew, from its bundles alone, the oldest first; returns its content.
 
     Raises:
-        FormatError: If there is no bundle, one is broken, or their features do not agree; names the bundle.
+        FormatError: If there is no bundle, one is broken, or two have a feature of another dtype or shape; names it.
         StorageError: If it cannot be written.
     """
     dataset = dataset.absolute()
@@ -255,19 +310,16 @@ def rebuild(dataset: Path) -> dict[str, Any]:
         sidecars = sorted((read_sidecar(dataset, f) for f in bundle_folders(dataset).values()), key=_age)
         if not sidecars:
             raise FormatError(f"{dataset}: holds no bundle to make a manifest from")
-        content = _described(dataset, sidecars).fields() | summary([entry_of(s) for s in sidecars])
+        features = _with_bundles(dataset, {}, sidecars)
+        content = _described(dataset, sidecars, features["features"]).fields()
+        content |= {OPTIONAL: features[OPTIONAL]} if features[OPTIONAL] else {}
+        content |= summary([entry_of(s) for s in sidecars])
         write_json(dataset / layout.MANIFEST, content)
     return content
 
 
-def _described(dataset: Path, sidecars: Sequence[Mapping[str, Any]]) -> Description:
-    """Return what most bundles say of their dataset; all must agree on their features."""
-    features = sidecars[0]["features"]
-    for sidecar in sidecars:
-        name, theirs, mine = _difference(sidecar["features"], features)
-        if theirs != mine:
-            bundle = layout.bundle_name(sidecar["capture_id"])
-            raise FormatError(f"{dataset}: {bundle}: {name} is {shown(theirs)}, and {shown(mine)} in the first bundle")
+def _described(dataset: Path, sidecars: Sequence[Mapping[str, Any]], features: Mapping[str, Any]) -> Description:
+    """Return what most bundles say of their dataset, with the features of all."""
     return Description(
         name=_usual(sidecars, "dataset", dataset.name),
         type=_usual(sidecars, "collection_mode", "teleop"),

@@ -252,7 +252,14 @@ def lengths_of(root: Path) -> dict[str, int]:
     listed = manifest.read(root)
     if listed is None:
         raise FormatError(f"{root}: has no {layout.MANIFEST}; rebuild it from the bundles")
-    return {e["id"]: e["length"] for e in listed["episodes"]}
+    lengths: dict[str, int] = {}
+    for number, entry in enumerate(listed["episodes"]):
+        length = entry.get("length")
+        if type(length) is not int or length < 0:
+            place = f"{root / layout.MANIFEST}: episodes[{number}]: length={shown(length)}"
+            raise FormatError(f"{place}: expected a number of rows; rebuild it from the bundles")
+        lengths[entry["id"]] = length
+    return lengths
 
 
 def _tables(

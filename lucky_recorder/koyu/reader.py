@@ -14,6 +14,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu.bundles import Bundles
 from lucky_recorder.koyu.index import Entry, Feature, Index, read_index
+from lucky_recorder.koyu.manifest import OPTIONAL
 from lucky_recorder.koyu.overlays import open_overlays
 from lucky_recorder.koyu.pool import Rows
 from lucky_recorder.settings import validators as v
@@ -54,7 +55,7 @@ class Dataset:
     Attributes:
         path: The dataset's folder.
         manifest: The content of ``manifest.json``.
-        features: What a row's features are, by key.
+        features: What a row's features are, by key: those that all bundles have.
         episodes: What the manifest says of each episode.
 
     Example:
@@ -238,7 +239,10 @@ def _chosen(index: Index, keys: Sequence[str] | None) -> dict[str, Feature]:
         return index.features
     for key in keys:
         if key not in index.features:
-            raise SettingsError.of("keys", key, f"no such feature; the dataset has {', '.join(index.features)}")
+            optional = index.manifest.get(OPTIONAL)
+            is_optional = isinstance(optional, dict) and key in optional
+            why = "only some of its bundles have this feature; all" if is_optional else "no such feature; all"
+            raise SettingsError.of("keys", key, f"{why} have {', '.join(index.features)}")
     return {key: index.features[key] for key in keys}
 
 

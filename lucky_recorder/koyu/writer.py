@@ -13,7 +13,7 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
 from lucky_recorder.storage.lock import Lock, is_abandoned, locked
-from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
+from lucky_recorder.storage.write import make_folder, metadata_errors, storage_errors, sync_folder
 
 
 class DatasetWriter:
@@ -93,7 +93,8 @@ class DatasetWriter:
             sync_folder(self._episodes)
         self._manifest.add(entry_of(bundle.sidecar))
         if self._manifest.pending >= self._every:
-            self._manifest.flush()
+            with metadata_errors():
+                self._manifest.flush()
 
     def close(self) -> None:
         """List what is not listed yet, and remove the writer's own folder. Calling it again does nothing."""

@@ -19,7 +19,7 @@ from lucky_recorder.errors import shown
 from lucky_recorder.lerobot.probed import ProbedSession, ProbedVideo, is_taken
 from lucky_recorder.session.checks.declared import DeclaredColumn, DeclaredStream, rate
 from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Listed
-from lucky_recorder.session.checks.stats import check_streams
+from lucky_recorder.session.checks.stats import stream_faults
 from lucky_recorder.session.checks.tasks import check_tasks
 from lucky_recorder.session.checks.vectors import type_fault, values
 from lucky_recorder.session.folder import refuse_other_folders
@@ -295,7 +295,7 @@ def check_statistics(session: ProbedSession) -> Iterator[Broken]:
             yield Broken(9, INFO, message, "leave it out: lerobot_view() makes a copy without it")
         elif not isinstance(stats.get(key), dict):
             yield Broken(9, STATS, f"{key} has no entry", "compute the statistics again")
-    for file, _, message in check_streams(session.evidence):
+    for file, _, message in stream_faults(session.evidence):
         yield Broken(9, file, message, "compute the statistics again")
 
 

@@ -15,7 +15,7 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import TASK_INDEX
 from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
 from lucky_recorder.episode.sink import Prepared, Sink
-from lucky_recorder.errors import LuckyRecorderError, StreamError
+from lucky_recorder.errors import LuckyRecorderError, MetadataError, StreamError
 from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.messages import Counts, Ended, Layout, Seen
@@ -58,6 +58,9 @@ class Committer:
         self._last_ended = -1
         self._failed: int | None = None
         self._dropped = 0, 0
+        # Rows of the take that could not be written, and whether the one at hand is an episode of any format by now.
+        self._lost = 0
+        self._is_written = False
         self._is_seeded = True
 
     def guard(self, job: Callable[[], None], what: str) -> None:
@@ -130,6 +133,7 @@ class Committer:
     def _finish(self, ended: Ended, files: OpenFiles | None, ticks: int) -> None:
         videos: dict[str, FinishedVideo] = {}
         scans: dict[str, FinishedScans] = {}
+        self._is_written = False
         try:
             if files is not None:
                 videos, scans = self._finish_files(files, ticks)
@@ -144,6 +148,8 @@ class Committer:
         except BaseException as error:  # whatever a library or a sink raises fails the take, not the thread
             _abort(files)
             unlink(videos, scans)
+            if not self._is_written:
+                self._lost += ended.buffer.data_ticks * len(ended.entities)
             self.fail(ended.take, as_ours(error, f"take {ended.take} could not be written"))
 
     def _is_kept(self, outcome: Outcome) -> bool:
@@ -207,14 +213,20 @@ class Committer:
         is_broken = record.outcome.reason is Reason.STREAM_FAILED
         sinks = [sink for sink in self.sinks if sink.keeps_broken or not is_broken]
         if not sinks:
+            self._lost += record.rows
             unlink(record.videos, record.scans)
             return
         prepared: list[Prepared] = []
+        late: MetadataError | None = None
         try:
             for sink in sinks:
                 prepared.append(sink.prepare(record))
             for one in prepared:
-                one.commit()
+                try:
+                    one.commit()
+                except MetadataError as error:  # the episode is whole there: the other formats are to have it too
+                    late = late or error
+                self._is_written = True
         except BaseException:  # no temporary file must stay behind, whatever was raised
             for one in prepared:
                 one.discard()
@@ -222,6 +234,8 @@ class Committer:
         self._counts.kept += 1
         self._counts.rows += record.rows
         self._counts.bytes += sum(v.file.bytes for v in record.videos.values())
+        if late is not None:
+            raise late
 
     # The end.
 
@@ -231,12 +245,19 @@ class Committer:
             self._counts.failure, self._failed = error, take
 
     def told_failure(self) -> LuckyRecorderError | None:
-        """Return what failed first, with a count of what was dropped after it; None if nothing did."""
+        """Return what failed first, with a count of what is not on the disk because of it; None if nothing did."""
         failure = self._counts.failure
         takes, rows = self._dropped
-        if failure is None or not takes:
+        if failure is None or not (takes or self._lost):
             return failure
-        counted = type(failure)(f"{failure}; {takes} episodes with {rows} rows that came after it were dropped")
+        said = [str(failure)]
+        if self._lost:
+            said.append(f"1 episode with {self._lost} rows could not be written")
+        if takes:
+            said.append(f"{takes} episodes with {rows} rows that came after it were dropped")
+        counted = type(failure)("; ".join(said))
+        if isinstance(failure, OSError) and isinstance(counted, OSError):
+            counted.errno = failure.errno
         counted.__cause__ = failure
         return counted
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.lazy import lazy
-from lucky_recorder.session import layout
+from lucky_recorder.session import layout, stored
 from lucky_recorder.session.folder import SessionFolder
-from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, labels_of, scale_of
+from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, channel_of, labels_of, scale_of
 
 if TYPE_CHECKING:
     from lucky_recorder.video import decode
@@ -32,7 +31,6 @@ class Episode:
         index: Its ``episode_index``.
         length: Rows: one per robot per tick.
         success: Whether it succeeded.
-        tasks: Descriptions of the tasks that occur in it.
         meta: Its row of ``meta/episodes``.
     """
 
@@ -40,9 +38,8 @@ class Episode:
         self._folder = folder
         self.meta = row
         self.index: int = row[keys.EPISODE_INDEX]
-        self.length: int = self._count("length")
+        self.length: int = folder.count(row, "length")
         self.success = bool(row.get("success"))
-        self.tasks: tuple[str, ...] = tuple(row.get("tasks") or ())
 
     def __repr__(self) -> str:
         return f"Episode({self.index}, length={self.length}, success={self.success})"
@@ -51,6 +48,25 @@ class Episode:
     def data_ticks(self) -> int:
         """Data ticks: rows of one robot."""
         return self.length // len(self._folder.robots)
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """Descriptions of the tasks that occur in it.
+
+        Raises:
+            FormatError: If its rows have to be asked, and cannot be read.
+        """
+        said = self.meta.get("tasks")
+        if said is not None:
+            return tuple(said)
+        # A column of ours: without it, the rows say the same.
+        indices = self.rows([keys.TASK_INDEX])[keys.TASK_INDEX].unique().to_pylist()
+        described = self._folder.tasks
+        if not all(type(i) is int and 0 <= i < len(described) for i in indices):
+            raise FormatError(
+                f"{self._folder.path}: episode {self.index}: task_index {indices}: {len(described)} tasks"
+            )
+        return tuple(described[i] for i in sorted(indices))
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the episode's rows, and only the row groups that hold them (spec: Data columns).
@@ -62,16 +78,8 @@ class Episode:
             KeyError: If a column is unknown.
             FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says.
         """
-        name, number = self._data_file, keys.EPISODE_INDEX
-        with self._folder.files.parquet(name) as file:
-            known = file.schema_arrow.names
-            wanted = known if columns is None else list(columns)
-            if unknown := [c for c in wanted if c not in known]:
-                raise KeyError(f"no column {unknown[0]!r}; {name} has {', '.join(known)}")
-            # Each episode we write is a row group of its own. Others may have written it otherwise: hence the filter.
-            groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), self.index)]
-            table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, number])))
-            rows = table.filter(pc.equal(table[number], self.index)).select(wanted)
+        name = self._folder.data_file(self.meta)
+        rows = stored.read_rows(self._folder.files, name, self.index, columns)
         if rows.num_rows != self.length:
             raise FormatError(
                 f"{self._folder.path / name}: {rows.num_rows} rows of episode {self.index}, "
@@ -79,10 +87,27 @@ class Episode:
             )
         return rows
 
-    @property
-    def _data_file(self) -> str:
-        chunk, file = self._count("chunk_index"), self._count("file_index")
-        return self._folder.expand("data_path", chunk_index=chunk, file_index=file)
+    def rows_by_tick(self) -> pa.Table:
+        """Read the episode's rows, those of each tick in the order of the session's robots.
+
+        That is the order in which lucky_recorder stores them. Others may store them in another.
+
+        Raises:
+            FormatError: As for `rows`, or if a tick has not one row of each robot.
+        """
+        folder, name = self._folder, self._folder.data_file(self.meta)
+        where = f"{folder.path / name}: episode {self.index}"
+        if len(folder.entity_ids) != len(folder.robots):
+            raise FormatError(f"{where}: {len(folder.entity_ids)} robots, info.json names {len(folder.robots)}")
+        return stored.by_tick(self.rows(), stored.entity_column(folder.files, name), folder.entity_ids, where)
+
+    def missing(self) -> dict[str, int]:
+        """Count the rows in which a column has no value; columns without a gap are left out.
+
+        Raises:
+            FormatError: If the data file is missing or broken.
+        """
+        return stored.missing(self._folder.files, self._folder.data_file(self.meta), self.index)
 
     def data_path(self) -> Path:
         """Return the path of the data file that holds the episode's rows.
@@ -90,7 +115,7 @@ class Episode:
         Raises:
             FormatError: If the file is missing, or not where a session may have it.
         """
-        return self._folder.files.file(self._data_file)
+        return self._folder.files.file(self._folder.data_file(self.meta))
 
     def video_path(self, camera: str) -> Path:
         """Return the path of the episode's video, by camera name or full key.
@@ -103,7 +128,9 @@ class Episode:
         stream = self._folder.camera(camera)
         if not self.has_video(camera):
             raise VideoError(f"{self._folder.path}: episode {self.index} has no video of {stream.name}: it failed")
-        chunk, file = (self._count(keys.video_column(stream.key, part)) for part in ("chunk_index", "file_index"))
+        chunk, file = (
+            self._folder.count(self.meta, keys.video_column(stream.key, part)) for part in ("chunk_index", "file_index")
+        )
         name = self._folder.expand("video_path", video_key=stream.key, chunk_index=chunk, file_index=file)
         is_depth = stream.codec == keys.DEPTH_CODEC
         return self._folder.files.file(name.removesuffix(".mp4") + ".mkv" if is_depth else name)
@@ -128,11 +155,19 @@ class Episode:
         Raises:
             KeyError: If the camera has no depth stream.
             VideoError: If there is no file, or none that can be read.
-            FormatError: If the file is missing, or the session does not say what a code is.
+            FormatError: If the file is missing, the session does not say what a code is, or the stream is a diagnostic
+                channel: its codes are no depth. `frames` reads them.
         """
         name = camera.removeprefix(keys.IMAGES).removesuffix(keys.DEPTH_SUFFIX) + keys.DEPTH_SUFFIX
+        stream = self._folder.camera(name)
+        feature = self._folder.features[stream.key]
+        if (channel := channel_of(feature)) is not None:
+            meant = "; ".join(f"{field}: {shown(feature['info'].get(field))}" for field in ("NOTE", "zero_means"))
+            raise FormatError(
+                f"{self._folder.path}: {name} holds the diagnostic channel {shown(channel)}, and no depth; "
+                f"read its codes with frames({name!r}), uint16. {meant}"
+            )
         frames = self.frames(name)
-        feature = self._folder.features[keys.image_key(name)]
         scale = scale_of(feature)
         if scale is None:
             frames.close()
@@ -148,6 +183,9 @@ class Episode:
             VideoError: If it cannot be read.
         """
         files, video = self._folder.files, self._mask_file(camera, ".mp4")
+        if files.has(video) and not files.has(self._mask_file(camera, ".json")):
+            # The file is ours. What other recorders' masks show, the format leaves open.
+            raise FormatError(f"{files.path / video}: no JSON file beside it says what its ids are; read it as a video")
         labels = labels_of(files.json(self._mask_file(camera, ".json")))
         if labels is None:
             raise FormatError(f"{files.path / video}: the JSON file beside it does not map ids to names")
@@ -198,19 +236,3 @@ class Episode:
 
     def _scan_file(self, lidar: str) -> str:
         return layout.scan_file(lidar, self.index, self._folder.files_per_chunk, "")
-
-    def _count(self, column: str) -> int:
-        value = self.meta.get(column)
-        is_place = column.endswith(("chunk_index", "file_index"))
-        if not isinstance(value, int) or value < 0 or (is_place and value > keys.LARGEST_CHUNK):
-            raise FormatError(f"{self._folder.path / layout.EPISODES}: episode {self.index}: {column}={value}")
-        return value
-
-
-def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
-    """Tell from a row group's statistics whether it can hold rows of an episode."""
-    for i in range(group.num_columns):
-        column = group.column(i)
-        if column.path_in_schema == keys.EPISODE_INDEX and column.is_stats_set and column.statistics.has_min_max:
-            return bool(column.statistics.min <= episode <= column.statistics.max)
-    return True

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.errors import FormatError, SettingsError, shown
-from lucky_recorder.session import layout
+from lucky_recorder.session import layout, stored
 from lucky_recorder.storage.untrusted import Folder, expand
 from lucky_recorder.storage.write import TEMPORARY
 
-_SUPPORTED = re.compile(r"v?3(\.\d+)*")
+# LeRobot before version 3: one file per episode, listed in a text file.
+_EARLIER = "meta/episodes.jsonl"
 _NO_META = "no meta/info.json: the recording was cut short before metadata was first written, so no episode is listed"
 _VIDEO_ONLY = "a video only session: it was recorded without rows, so it has no metadata and lists no episodes"
 
@@ -66,10 +68,56 @@ class SessionFolder:
         if not self.files.has(layout.INFO_PATH):
             raise FormatError(f"{self.path}: {_NO_META}")
         info = self.files.json(layout.INFO_PATH)
+        # Any version, since each writer counts its own (spec: info.json): what counts is whether the layout fits.
         version = info.get("codebase_version")
-        if not isinstance(version, str) or not _SUPPORTED.fullmatch(version):
-            raise self._wrong("codebase_version", version, "only v3 sessions are read")
+        if not isinstance(version, str) or not version:
+            raise self._wrong("codebase_version", version, "expected the version of what wrote it, a text")
+        if self.files.has(_EARLIER) and not self.files.has(layout.EPISODES):
+            raise self._wrong("codebase_version", version, f"lists its episodes in {_EARLIER}; convert it to v3.0")
         return info
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this recorder wrote it. What the format's page leaves open, only such a session promises."""
+        return "recorder_version" in self.info
+
+    @cached_property
+    def episodes(self) -> pa.Table:
+        """Every row of every file under ``meta/episodes``, in order of ``episode_index``."""
+        self.refuse_video_only()
+        return stored.read_episodes(self.files)
+
+    def count(self, row: Mapping[str, Any], column: str) -> int:
+        """Return a number that a row of `episodes` has.
+
+        Raises:
+            FormatError: If it has none, or one that is absurd.
+        """
+        value = row.get(column)
+        is_place = column.endswith(("chunk_index", "file_index"))
+        if not isinstance(value, int) or value < 0 or (is_place and value > keys.LARGEST_CHUNK):
+            episode = row[keys.EPISODE_INDEX]
+            raise FormatError(f"{self.path / layout.EPISODES}: episode {episode}: {column}={value}")
+        return value
+
+    def data_file(self, row: Mapping[str, Any]) -> str:
+        """Return the name of the data file of an episode, by its row of `episodes`."""
+        chunk, file = (self.count(row, part) for part in ("chunk_index", "file_index"))
+        return self.expand("data_path", chunk_index=chunk, file_index=file)
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """The task descriptions, in order of ``task_index``."""
+        self.refuse_video_only()
+        table = self.files.table(layout.TASKS_PATH)
+        # By its type: the format does not say what the column of descriptions is called.
+        texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
+        if keys.TASK_INDEX not in table.column_names or len(texts) != 1:
+            raise FormatError(
+                f"{self.path / layout.TASKS_PATH}: columns {table.column_names}, expected task_index and a description"
+            )
+        described: list[str] = table.sort_by(keys.TASK_INDEX)[texts[0]].to_pylist()
+        return described
 
     @property
     def features(self) -> dict[str, Any]:
@@ -95,12 +143,20 @@ class SessionFolder:
 
     @cached_property
     def robots(self) -> tuple[str, ...]:
-        """The robots' names; each has one row per tick, in this order."""
+        """The robots' names; each has one row per tick, in this order. Without names, their ids."""
         # A field of ours: a session that another recorder wrote does not have it.
-        robots = self.info.get("robots", ["robot"])
+        if "robots" not in self.info:
+            return tuple(map(str, self.entity_ids))
+        robots = self.info["robots"]
         if not isinstance(robots, list) or not robots or not all(isinstance(r, str) for r in robots):
             raise self._wrong("robots", robots, "expected a list of names")
         return tuple(robots)
+
+    @cached_property
+    def entity_ids(self) -> tuple[int, ...]:
+        """The robots' ids, as the entity column has them in the first tick; none of a session without rows."""
+        row = next((row for row in self.episodes.to_pylist() if row["length"]), None) if self.info else None
+        return () if row is None else stored.entities(self.files, self.data_file(row), row[keys.EPISODE_INDEX])
 
     @cached_property
     def cameras(self) -> Mapping[str, CameraStream]:

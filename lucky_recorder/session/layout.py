@@ -20,7 +20,7 @@ EPISODES = "meta/episodes"
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
-SCAN_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}([A-Za-z0-9_-]+)-\d{{3,}}\.parquet")
+SCAN_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}([^/]+)-\d{{3,}}\.parquet")
 # Readers sort paths as text: chunk-1000 would come before chunk-999.
 _SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
 

@@ -31,6 +31,11 @@ def scale_of(feature: Mapping[str, Any]) -> float | None:
     return float(scale) if type(scale) in (int, float) and 0 < scale < _LARGEST_SCALE else None
 
 
+def channel_of(feature: Mapping[str, Any]) -> object:
+    """Return the diagnostic channel that a depth stream holds in place of depth, by its feature; None for depth."""
+    return feature["info"].get("debug_channel")
+
+
 def labels_of(described: Mapping[str, Any]) -> dict[int, str] | None:
     """Return the object each id of a mask stands for, by the JSON file beside it; None where it does not say so."""
     if not all(_is_label(key) and isinstance(name, str) for key, name in described.items()):

@@ -18,8 +18,6 @@ from lucky_recorder.session.folder import CameraStream, SessionFolder
 
 __all__ = ["Episode", "Session"]
 
-_COUNTS = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index", "chunk_index", "file_index")
-
 
 class Session:
     """A recorded session, opened for reading (spec: Loading an episode).
@@ -78,21 +76,10 @@ class Session:
             raise IndexError(f"episode {index}: {self.path} lists {len(self)} episodes")
         return Episode(self._folder, self.episodes.slice(self._numbers[index], 1).to_pylist()[0])
 
-    @cached_property
+    @property
     def episodes(self) -> pa.Table:
         """Every row of every file under ``meta/episodes``, in order of ``episode_index`` (spec: Episode metadata)."""
-        self._folder.refuse_video_only()
-        files = [f for f in self._files.files(layout.EPISODES) if f.endswith(".parquet")]
-        tables = [self._files.table(f) for f in files]
-        for file, table in zip(files, tables, strict=True):
-            if not table.schema.equals(tables[0].schema):
-                raise FormatError(f"{self.path / file}: has other columns than {files[0]}")
-            if bad := [c for c in _COUNTS if c not in table.column_names or table.schema.field(c).type != pa.int64()]:
-                raise FormatError(f"{self.path / file}: has no int64 column {bad[0]!r}")
-        # A session whose episodes were all discarded lists none, and is still one.
-        if not tables:
-            return pa.table({c: pa.array([], pa.int64()) for c in _COUNTS})
-        return pa.concat_tables(tables).sort_by(keys.EPISODE_INDEX)
+        return self._folder.episodes
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
@@ -103,19 +90,10 @@ class Session:
             raise FormatError(f"{self.path / 'meta/episodes'}: an episode_index is missing or stands twice")
         return numbers
 
-    @cached_property
+    @property
     def tasks(self) -> list[str]:
         """The task descriptions, in order of ``task_index``."""
-        self._folder.refuse_video_only()
-        table = self._files.table(layout.TASKS_PATH)
-        # By its type: the format does not say what the column of descriptions is called.
-        texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
-        if keys.TASK_INDEX not in table.column_names or len(texts) != 1:
-            raise FormatError(
-                f"{self.path / layout.TASKS_PATH}: columns {table.column_names}, expected task_index and a description"
-            )
-        described: list[str] = table.sort_by(keys.TASK_INDEX)[texts[0]].to_pylist()
-        return described
+        return self._folder.tasks
 
     def tasks_path(self) -> Path:
         """Return the path of ``meta/tasks.parquet``.
@@ -148,8 +126,18 @@ class Session:
 
     @property
     def robots(self) -> tuple[str, ...]:
-        """The robots' names; each has one row per tick, in this order."""
+        """The robots' names; each has one row per tick, in this order. Where the session has no names, their ids."""
         return self._folder.robots
+
+    @property
+    def entity_ids(self) -> tuple[int, ...]:
+        """The robots' ids in the rows (``robot_id``, ``sim_id`` or ``entity_id``), in the order of `robots`."""
+        return self._folder.entity_ids
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether lucky_recorder wrote it. Of other writers' sessions less is certain: see the page on readers."""
+        return self._folder.is_ours
 
     @property
     def cameras(self) -> Mapping[str, CameraStream]:
@@ -171,6 +159,11 @@ class Session:
         """The names of the lidars whose files lie in ``data/``."""
         found = (layout.SCAN_FILE.fullmatch(name) for name in self._files.files(keys.DATA))
         return tuple(sorted({match[1] for match in found if match}))
+
+    def scan_count(self, lidar: str) -> int:
+        """Count the episodes of which a lidar has a file; also of a video only session."""
+        found = (layout.SCAN_FILE.fullmatch(name) for name in self._files.files(keys.DATA))
+        return sum(match[1] == lidar for match in found if match)
 
     def bytes_on_disk(self) -> int:
         """Add up the sizes of all files in the folder; links do not count."""

@@ -18,7 +18,7 @@ from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout, lidar, rows
 from lucky_recorder.session.metadata import MetadataWriter, Totals
-from lucky_recorder.storage.write import Staged, stage, stage_json, storage_errors
+from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors
 
 
 class SessionSink:
@@ -148,10 +148,11 @@ class SessionSink:
         self._metadata.add(row)
         if self._chunking.episodes_per_file > 1:
             self._spools.append((data, row))
-            if self._chunking.ends_file(row[keys.EPISODE_INDEX]):
+        with metadata_errors():
+            if self._chunking.episodes_per_file > 1 and self._chunking.ends_file(row[keys.EPISODE_INDEX]):
                 self._assemble()
-        if self._metadata.pending >= self._every:
-            self._metadata.write(totals)
+            if self._metadata.pending >= self._every:
+                self._metadata.write(totals)
 
     def _assemble(self) -> None:
         """Make the data file of the spooled episodes, and only then remove the spools."""
@@ -215,10 +216,16 @@ class PreparedEpisode:
         """Rename the videos, then the rows: an episode whose rows are there has its videos."""
         # A data file proves that its episodes exist: its footer says all that meta/episodes will. A crash between two
         # renames therefore leaves videos that no episode names, which is harmless, and never rows without their videos.
-        for video in self._videos:
-            video.commit()
-        if self._data is not None:
-            self._data.commit()
+        named: list[Path] = []
+        try:
+            for staged in (*self._videos, *([self._data] if self._data else [])):
+                staged.commit()
+                named.append(staged.path)
+        except BaseException:  # also an interrupt: a video that no episode names must not stay behind
+            for path in named:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            raise
         self._sink.committed(self._record, self._row, self._data.path if self._data else None)
 
     def discard(self) -> None:

@@ -40,10 +40,12 @@ class Diagnostic(NamedTuple):
     Attributes:
         note: What its codes mean.
         show: Returns the codes, uint16, shape ``(height, width)``.
+        zero_means: What a code of 0 means.
     """
 
     note: str
     show: Callable[[View, Mapping[str, float]], Codes]
+    zero_means: str = "a value of 0 of what NOTE says, and not that there is no surface"
 
 
 class DepthSensor(NamedTuple):
@@ -139,8 +141,16 @@ def _show_shadow(view: View, params: Mapping[str, float]) -> Codes:
     "ActiveStereo",
     zero_means="not measured: no surface, out of range, or seen by one eye only",
     diagnostics={
-        "disparity": Diagnostic("the values are not depth: disparity in 1/64 pixel, without noise", _show_disparity),
-        "shadow": Diagnostic("the values are not depth: 1 where only one eye sees, else 0", _show_shadow),
+        "disparity": Diagnostic(
+            "the values are not depth: disparity in 1/64 pixel, without noise",
+            _show_disparity,
+            "no surface, or a disparity below 1/128 pixel",
+        ),
+        "shadow": Diagnostic(
+            "the values are not depth: 1 where only one eye sees, else 0",
+            _show_shadow,
+            "not in the shadow: both eyes see there, or there is no surface",
+        ),
     },
     may_be_zero=("subpixel_px", "noise_px", "min_range_m"),
     needs_perspective=True,

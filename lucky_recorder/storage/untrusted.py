@@ -92,7 +92,7 @@ class Folder:
             yield file
 
     def table(self, relative: str) -> pa.Table:
-        """Return a whole Parquet file.
+        """Return a whole Parquet file, its lists and texts of the plain kinds: see `plain`.
 
         Raises:
             FormatError: If it cannot be read.
@@ -101,7 +101,7 @@ class Folder:
             table = file.read()
             # Inside the block, so that the error names the file.
             table.validate(full=True)
-            return table
+            return plain(table)
 
     def files(self, under: str = ".") -> list[str]:
         """List everything below a folder that is no folder itself, sorted; links are not followed."""
@@ -111,6 +111,29 @@ class Folder:
             links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
             found += [os.path.relpath(os.path.join(parent, name), self.path) for name in (*names, *links)]
         return sorted(name.replace(os.sep, "/") for name in found)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Return a table whose lists are ``list`` and whose texts are ``string``, whatever a writer's library calls them.
+
+    Parquet knows one kind of list and one of text. That it was a large or a fixed-size list, or a dictionary, is a note
+    of Arrow's in the file, which other writers do not leave.
+    """
+    kinds = [_plain_type(field.type) for field in table.schema]
+    for number, kind in enumerate(kinds):
+        if table.schema.field(number).type != kind:
+            table = table.set_column(number, table.schema.field(number).name, table.column(number).cast(kind))
+    return table
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    return kind
 
 
 def expand(template: object, **values: str | int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lucky_recorder.errors import LuckyRecorderError, StorageError
+from lucky_recorder.errors import LuckyRecorderError, MetadataError, StorageError
 
 TEMPORARY = ".tmp"
 
@@ -31,6 +31,17 @@ def storage_errors(path: Path) -> Iterator[None]:
         # An OSError made of one text has no errno of its own.
         named.errno = error.errno
         raise named from error
+
+
+@contextlib.contextmanager
+def metadata_errors() -> Iterator[None]:
+    """Turn a `StorageError` into a `MetadataError`: what is written here only lists episodes that are whole already."""
+    try:
+        yield
+    except StorageError as error:
+        told = MetadataError(*error.args)
+        told.errno = error.errno
+        raise told from error
 
 
 class Staged:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Container, Iterable, Iterator
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.episode.keys import DEPTH_CODEC, MASKS, lidar_key
-from lucky_recorder.errors import SettingsError
+from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.opened import channel_of
 from lucky_recorder.session.reader import Session
 
 Picture = NDArray[np.uint8]
@@ -59,14 +60,46 @@ def panels(session: Session, episode: Episode, frame_index: int) -> list[Panel]:
             "frame", frame_index, f"episode {episode.index} has frames 0 to {episode.data_ticks - 1}"
         )
     streams = (_cameras, _masks, _scans)
-    return [panel for stream in streams for panel in stream(session, episode, frame_index)]
+    left_out = unshown(session, episode)
+    return [panel for stream in streams for panel in stream(session, episode, frame_index, left_out)]
 
 
-def _cameras(session: Session, episode: Episode, frame_index: int) -> Iterator[Panel]:
+def unshown(session: Session, episode: Episode) -> dict[str, str]:
+    """Return the streams of an episode that no sheet shows, by key, and why.
+
+    The format's page leaves open what masks and scans of other recorders hold. Of this recorder's own they are all
+    shown, and one that is broken is an error.
+    """
+    if session.is_ours:
+        return {}
+    left_out: dict[str, str] = {}
+    for name in _masked(session, episode):
+        with _noted(left_out, MASKS + name):
+            episode.masks(name).close()
+    for name in session.lidars:
+        with _noted(left_out, lidar_key(name)):
+            _ = episode.scans(name) if episode.has_scans(name) else None
+    return left_out
+
+
+@contextmanager
+def _noted(left_out: dict[str, str], key: str) -> Iterator[None]:
+    try:
+        yield
+    except FormatError as error:
+        left_out[key] = str(error)
+
+
+def _cameras(session: Session, episode: Episode, frame_index: int, left_out: Container[str]) -> Iterator[Panel]:
     for camera in session.cameras.values():
         if not episode.has_video(camera.name):
             continue
-        if camera.codec == DEPTH_CODEC:
+        if camera.codec == DEPTH_CODEC and channel_of(session.features[camera.key]) is not None:
+            # No metres, but codes of another meaning: coloured by how large they are.
+            with episode.frames(camera.name) as codes:
+                shown = codes[_beside(frame_index, camera.rate, session, len(codes))]
+                yield Panel(camera.key, color_depth(shown.astype(np.float32)))
+        elif camera.codec == DEPTH_CODEC:
             with closing(episode.depth(camera.name)) as depth:
                 yield Panel(camera.key, color_depth(depth[_beside(frame_index, camera.rate, session, len(depth))]))
         else:
@@ -74,10 +107,16 @@ def _cameras(session: Session, episode: Episode, frame_index: int) -> Iterator[P
                 yield Panel(camera.key, frames[_beside(frame_index, camera.rate, session, len(frames))])
 
 
-def _masks(session: Session, episode: Episode, frame_index: int) -> Iterator[Panel]:
-    for key in session.video_keys():
-        name = key.removeprefix(MASKS)
-        if name == key or not episode.has_masks(name):
+def _masked(session: Session, episode: Episode) -> list[str]:
+    """Return the cameras of which an episode has masks."""
+    names = [key.removeprefix(MASKS) for key in session.video_keys() if key.startswith(MASKS)]
+    return [name for name in names if episode.has_masks(name)]
+
+
+def _masks(session: Session, episode: Episode, frame_index: int, left_out: Container[str]) -> Iterator[Panel]:
+    for name in _masked(session, episode):
+        key = MASKS + name
+        if key in left_out:
             continue
         with closing(episode.masks(name)) as masks:
             index = _beside(frame_index, masks.ids.info.fps, session, len(masks))
@@ -93,9 +132,10 @@ def _below(session: Session, episode: Episode, name: str, index: int) -> Picture
         return below
 
 
-def _scans(session: Session, episode: Episode, frame_index: int) -> Iterator[Panel]:
+def _scans(session: Session, episode: Episode, frame_index: int, left_out: Container[str]) -> Iterator[Panel]:
     for name in session.lidars:
-        scans = episode.scans(name) if episode.has_scans(name) else None
+        is_shown = episode.has_scans(name) and lidar_key(name) not in left_out
+        scans = episode.scans(name) if is_shown else None
         if scans is not None and len(scans):
             ranges = scans.ranges(_beside(frame_index, scans.rate, session, len(scans))).reshape(scans.shape)
             yield Panel(lidar_key(name), draw_scan(ranges))

@@ -16,7 +16,7 @@ from lucky_recorder.capture.schedule import Clocks, clocks
 from lucky_recorder.capture.streams import scans_of, streams_of
 from lucky_recorder.session.features import features
 from lucky_recorder.settings.recorder import RecorderSettings
-from lucky_recorder.settings.sensors import DEPTH_SENSORS, depth_sensor
+from lucky_recorder.settings.sensors import DEPTH_SENSORS, Diagnostic, depth_sensor
 from tests.capture.models import scene, source_of
 
 SIZE = {"width": 64, "height": 48}
@@ -69,9 +69,27 @@ def test_a_sensor_model_says_its_calibration() -> None:
 
 
 def test_a_diagnostic_channel_says_that_it_is_no_depth() -> None:
-    info = info_of(sensor_model="ActiveStereo", debug_channel="shadow")["info"]
-    assert info["debug_channel"] == "shadow"
-    assert info["NOTE"].startswith("the values are not depth: ")
+    info = {
+        channel: info_of(sensor_model="ActiveStereo", debug_channel=channel)["info"]
+        for channel in DEPTH_SENSORS["ActiveStereo"].diagnostics
+    }
+    for channel, said in info.items():
+        assert said["debug_channel"] == channel
+        assert said["NOTE"].startswith("the values are not depth: ")
+    # A code of 0 means something else in each: it is no missing measurement.
+    assert info["disparity"]["zero_means"] == "no surface, or a disparity below 1/128 pixel"
+    assert info["shadow"]["zero_means"].startswith("not in the shadow")
+    assert len({said["zero_means"] for said in (*info.values(), info_of(sensor_model="ActiveStereo")["info"])}) == 3
+
+
+def test_a_channel_of_ones_own_is_never_said_to_be_depth() -> None:
+    channel = Diagnostic("the values are not depth: ones", lambda view, params: np.ones(view.depth.shape, np.uint16))
+    depth_sensor("Own", zero_means="nothing", diagnostics={"ones": channel})(lambda view, params: view.depth)
+    try:
+        info = info_of(sensor_model="Own", debug_channel="ones")["info"]
+    finally:
+        del DEPTH_SENSORS["Own"]
+    assert info["zero_means"] == "a value of 0 of what NOTE says, and not that there is no surface"
 
 
 @pytest.fixture

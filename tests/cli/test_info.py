@@ -14,6 +14,7 @@ from lucky_recorder.episode.schema import Field
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
 from tests.session.building import Recording, arm_schema, custom_schema, full_session, small_session
+from tests.session.foreign import EVERY_STREAM, Recorder, write_session
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_what_is_no_session(session: Path, tmp_path: Path) -> None:
     assert f"the latest is {session}" in result.stderr
 
 
-@pytest.mark.parametrize("broken", [{"hz": 0}, {"features": {"a": 3}}, {"codebase_version": "v9"}, {"robots": []}])
+@pytest.mark.parametrize("broken", [{"hz": 0}, {"features": {"a": 3}}, {"codebase_version": 9}, {"robots": []}])
 def test_a_broken_session_is_one_line_on_stderr(session: Path, broken: dict[str, object]) -> None:
     path = session / "meta/info.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | broken))
@@ -191,3 +192,41 @@ def test_a_frame_that_cannot_be_written(full: Path, tmp_path: Path) -> None:
     result = draw(full, "--frame", "0:0", "-o", tmp_path / "file" / "out.png")
     assert result.exit_code == 2
     assert "file: File exists" in result.stderr
+
+
+def test_every_stream_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = cells(full_session(tmp_path / "session").root)
+    assert shown["Front"] == ["64x48", "h264", "50 Hz"]
+    assert shown["Front_depth"] == ["64x48", "ffv1", "50 Hz"]
+    assert shown["Fast"] == ["64x48", "h264", "100 Hz"]
+    assert shown["Slow_depth"] == ["64x48", "ffv1", "25 Hz"]
+    assert shown["observation.images.Front_rgbd"] == ["64x48", "h264 + ffv1", "50 Hz"]
+    assert shown["observation.masks.Front"] == ["64x48", "h264", "50 Hz"]
+    assert shown["lidar-top"] == ["2x4 rays", "parquet", "25 Hz"]
+    assert shown["lidar-side"] == ["2x4 rays", "parquet", "100 Hz"]
+
+
+def test_every_stream_of_a_video_only_session_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    root = full_session(tmp_path / "session").root
+    shutil.rmtree(root / "meta")
+    for file in root.glob("data/*/file-*"):
+        file.unlink()
+    shown = cells(root)
+    assert {name: files for name, files in shown.items() if "." in name or "lidar" in name} == {
+        **{
+            f"observation.images.{name}": ["3"] for name in ("Fast", "Front", "Front_depth", "Front_rgbd", "Slow_depth")
+        },
+        "observation.masks.Front": ["3"],
+        "lidar-side": ["3"],
+        "lidar-top": ["3"],
+    }
+
+
+def test_streams_of_another_recorder_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = cells(write_session(tmp_path / "session", Recorder(streams=EVERY_STREAM)))
+    assert shown["robots"] == ["-7319274629384756"]
+    assert shown["observation.masks.Front"] == ["64x48", "h264", "50 Hz"]
+    assert shown["lidar-Top Deck"] == ["-", "parquet", "-"]

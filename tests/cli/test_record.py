@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
-from lucky_recorder.session.checks import session as checks
+from lucky_recorder.session import check as checks
 from lucky_recorder.testing import CountEnv, check_session
 
 COUNT = "Count-v0"

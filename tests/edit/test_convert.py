@@ -10,6 +10,7 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.edit.convert import koyu_to_session, session_to_koyu
 from lucky_recorder.episode.schema import Field
+from lucky_recorder.koyu.manifest import rebuild
 from lucky_recorder.testing import check_koyu, check_session
 from tests.koyu.bundles import (
     CAMERAS,
@@ -54,7 +55,7 @@ def session(tmp_path: Path) -> Recording:
 
 def test_a_session_s_episodes_become_bundles(session: Recording, tmp_path: Path) -> None:
     done = session_to_koyu(session.root, koyu(tmp_path / "bundles", collection_mode="teleop", policy_name="me"))
-    assert done == (tmp_path / "bundles", 3, 21, 0)
+    assert done[:4] == (tmp_path / "bundles", 3, 21, 0)
     dataset = check_koyu(done.path)
     assert "said" not in dataset.features
     assert [e.length for e in dataset.episodes] == [5, 4, 12]
@@ -152,10 +153,10 @@ def test_bundles_become_a_session_s_episodes(tmp_path: Path) -> None:
     write_dataset(tmp_path / "bundles", (12, 3, 25))
     for episode, reward in enumerate((1.0, 0.25, None)):
         edit_json(tmp_path / f"bundles/episodes/ep_{capture_id(episode)}/episode.json", reward=reward)
-    edit_json(tmp_path / "bundles/manifest.json", success_rate=0.625)
+    edit_json(tmp_path / "bundles/manifest.json", success_rate=0.5, mean_reward=0.625)
     check_koyu(tmp_path / "bundles")
     done = koyu_to_session(tmp_path / "bundles", tmp_path / "session")
-    assert done == (tmp_path / "session", 3, 40, 0)
+    assert done == (tmp_path / "session", 3, 40, 0, ())
     session = check_session(done.path)
     assert (session.hz, session.tasks) == (Fraction(50), ["Lift the cube"])
     assert [e.success for e in session] == [True, False, False]
@@ -167,6 +168,15 @@ def test_bundles_become_a_session_s_episodes(tmp_path: Path) -> None:
         assert rows["frame_flags"].to_pylist() == [3] + [1] * (episode.length - 1)
         for key in CAMERAS:
             assert episode.video_path(key).samefile(tmp_path / f"bundles/episodes/ep_{capture_id(number)}/{key}.mp4")
+
+
+def test_features_that_some_bundles_lack_are_left_out_and_named(tmp_path: Path) -> None:
+    for episode in range(2):
+        write_bundle(tmp_path, episode, 4, cameras=(), columns={"cube": np.ones((4, 7))} if episode else {})
+    rebuild(tmp_path)
+    done = koyu_to_session(tmp_path, tmp_path / "session")
+    assert done.left_out == ("cube",)
+    assert "cube" not in check_session(done.path).features
 
 
 def test_the_round_trip_keeps_every_value(session: Recording, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_a_new_dataset_says_what_it_is(tmp_path: Path) -> None:
         "features": FEATURES,
         "episode_count": 0,
         "success_rate": None,
+        "mean_reward": None,
         "episodes": [],
     }
 
@@ -76,7 +77,7 @@ def test_an_entry_says_what_a_sampling_index_needs(tmp_path: Path) -> None:
     writer.close()
     content = read_manifest(tmp_path)
     assert content["episode_count"] == 4
-    assert content["success_rate"] == 1.25 / 3
+    assert (content["success_rate"], content["mean_reward"]) == (1 / 3, 1.25 / 3)
     assert content["episodes"][3] == {
         "id": "ep_" + "0" * 31 + "3",
         "length": 3,
@@ -138,7 +139,7 @@ def test_rewards_that_another_writer_did_not_list_are_read_once(tmp_path: Path) 
         edit_json(folder / "episode.json", reward=reward)
     DatasetWriter(tmp_path, CUBES).close()
     content = read_manifest(tmp_path)
-    assert content["success_rate"] == 0.75
+    assert (content["success_rate"], content["mean_reward"]) == (1.0, 0.75)
     assert [e["reward"] for e in content["episodes"]] == [1.0, None, 0.5]
     assert content["id"] == "mf_" + "0" * 32
 
@@ -154,8 +155,10 @@ def test_rewards_that_another_writer_did_not_list_are_read_once(tmp_path: Path) 
             {"features": FEATURES | {"action": {"dtype": "float32", "shape": [2]}}},
             r"features\['action'\] is .*\[1\].* in this dataset and .*\[2\]",
         ),
-        ({"features": {"action": FEATURES["action"]}}, r"features\['observation.state'\] is .* and None here"),
-        ({"features": FEATURES | {"x": {"dtype": "float32", "shape": [1]}}}, r"features\['x'\] is None in"),
+        (
+            {"features": FEATURES | {"action": {"dtype": "float64", "shape": [1]}}},
+            r"features\['action'\] is .*float32.* in this dataset and .*float64",
+        ),
     ],
 )
 def test_a_dataset_of_another_kind_is_refused(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
@@ -164,6 +167,88 @@ def test_a_dataset_of_another_kind_is_refused(tmp_path: Path, changed: dict[str,
     with pytest.raises(SettingsError, match=message):
         DatasetWriter(tmp_path, Description(**{**vars(CUBES), **changed}))
     assert snapshot(tmp_path) == before
+
+
+X, Y = {"dtype": "float32", "shape": [3]}, {"dtype": "video", "shape": [48, 64, 3]}
+
+
+def described(*more: str) -> Description:
+    features = FEATURES | {key: {"x": X, "observation.images.y": Y}[key] for key in more}
+    return Description("cubes", "teleop", 50.0, features)
+
+
+def grow(dataset: Path, number: int, *more: str) -> None:
+    writer = DatasetWriter(dataset, described(*more))
+    writer.prepare(make(number, description=described(*more))).commit()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("runs", "optional"),
+    [
+        ([[], ["x"]], ["x"]),
+        ([["x"], []], ["x"]),
+        ([["x"], ["x"]], []),
+        ([["x"], ["observation.images.y"]], ["x", "observation.images.y"]),
+        ([["x"], [], ["x", "observation.images.y"], ["x"]], ["x", "observation.images.y"]),
+    ],
+)
+def test_a_dataset_may_grow_and_keeps_the_features_that_all_bundles_share(
+    tmp_path: Path, runs: list[list[str]], optional: list[str]
+) -> None:
+    for number, more in enumerate(runs):
+        grow(tmp_path, number, *more)
+    content = read_manifest(tmp_path)
+    assert content["features"] == described(*(set(runs[0]) - set(optional))).features
+    assert content.get("optional_features", {}) == {key: described(key).features[key] for key in optional}
+    again = rebuild(tmp_path)
+    assert (again["features"], again.get("optional_features", {})) == (
+        content["features"],
+        content.get("optional_features", {}),
+    )
+
+
+@pytest.mark.parametrize("first", [["x"], []])
+def test_another_kind_of_a_feature_is_refused_also_of_one_that_some_bundles_have(
+    tmp_path: Path, first: list[str]
+) -> None:
+    grow(tmp_path, 0, *first)
+    grow(tmp_path, 1, *({"x"} - set(first)))
+    before = snapshot(tmp_path)
+    other = Description("cubes", "teleop", 50.0, FEATURES | {"x": {"dtype": "float32", "shape": [4]}})
+    with pytest.raises(SettingsError, match=r"features\['x'\] is .*\[3\].* in this dataset and .*\[4\].* here"):
+        DatasetWriter(tmp_path, other)
+    assert snapshot(tmp_path) == before
+
+
+def test_two_writers_of_different_features_at_once(tmp_path: Path) -> None:
+    writers = [DatasetWriter(tmp_path, described(*more)) for more in (["x"], [])]
+    for number, (writer, more) in enumerate(zip(writers, (["x"], []), strict=True)):
+        writer.prepare(make(number, description=described(*more))).commit()
+    for writer in writers:
+        writer.close()
+    content = read_manifest(tmp_path)
+    assert (content["features"], content["optional_features"]) == (FEATURES, {"x": X})
+
+
+def test_a_kind_that_came_up_meanwhile_is_told(tmp_path: Path) -> None:
+    other = Description("cubes", "teleop", 50.0, FEATURES | {"x": {"dtype": "float32", "shape": [4]}})
+    append(tmp_path, [])
+    writers = [DatasetWriter(tmp_path, description) for description in (described("x"), other)]
+    for number, (writer, description) in enumerate(zip(writers, (described("x"), other), strict=True)):
+        writer.prepare(make(number, description=description)).commit()
+    writers[0].close()
+    with pytest.raises(SettingsError, match=r"features\['x'\]"):
+        writers[1].close()
+
+
+def test_bundles_that_no_manifest_lists_count_too(tmp_path: Path) -> None:
+    grow(tmp_path, 0, "x")
+    grow(tmp_path, 1)
+    (tmp_path / "manifest.json").unlink()
+    grow(tmp_path, 2, "x")
+    content = read_manifest(tmp_path)
+    assert (content["features"], content["optional_features"]) == (FEATURES, {"x": X})
 
 
 def test_what_features_say_besides_does_not_matter(tmp_path: Path) -> None:
@@ -239,7 +324,7 @@ def test_bundles_of_others_are_rebuilt_from(tmp_path: Path) -> None:
 def test_bundles_that_disagree_are_not_rebuilt_from(tmp_path: Path) -> None:
     for episode in range(2):
         write_bundle(tmp_path, episode, 2, cameras=(), columns={"x": np.zeros((2, episode + 1))})
-    with pytest.raises(FormatError, match=r"ep_0+2: features\['x'\] is .*\[2\].*, and .*\[1\].* in the first"):
+    with pytest.raises(FormatError, match=r"ep_0+2: features\['x'\] is .*\[2\].*, and .*\[1\].* in others before it"):
         rebuild(tmp_path)
     assert not (tmp_path / "manifest.json").exists()
 

@@ -15,6 +15,7 @@ import pytest
 from lucky_recorder import koyu
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.koyu import overlays
+from lucky_recorder.koyu.check import check_koyu
 from lucky_recorder.koyu.checks.overlays import check_overlays
 from lucky_recorder.koyu.overlays import Span, open_overlays, read_overlay, write_overlay
 from tests.koyu.making import snapshot
@@ -263,3 +264,17 @@ def test_they_are_public() -> None:
     assert {"write_overlay", "read_overlay", "Span", "Overlay", "rebuild"} <= set(dir(koyu))
     with pytest.raises(AttributeError, match=r"koyu' has no attribute 'nothing'"):
         _ = koyu.nothing
+
+
+@pytest.mark.parametrize("length", [None, "3", -1, True, 2.0])
+def test_a_manifest_that_does_not_say_how_long_an_episode_is(dataset: Path, length: object) -> None:
+    manifest = dataset / "manifest.json"
+    content = json.loads(manifest.read_text())
+    if length is None:
+        del content["episodes"][1]["length"]
+    else:
+        content["episodes"][1]["length"] = length
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(FormatError, match=r"manifest\.json: episodes\[1\]: length=.*: expected a number of rows"):
+        write_overlay(dataset, "late", "dense", {content["episodes"][0]["id"]: PROGRESS})
+    assert any(fault.file == "manifest.json" and "length" in fault.message for fault in check_koyu(dataset))

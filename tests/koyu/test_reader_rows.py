@@ -103,7 +103,7 @@ def test_only_the_keys_asked_for(copy: Path) -> None:
     row = lr.koyu.Dataset(copy, keys=["action"])[3]
     assert row["action"].tolist() == [3, -3]
     assert {"observation.state", *CAMERAS}.isdisjoint(row)
-    with pytest.raises(lr.SettingsError, match=r"keys='actions': no such feature; the dataset has observation\.state"):
+    with pytest.raises(lr.SettingsError, match=r"keys='actions': no such feature; all have observation\.state"):
         lr.koyu.Dataset(copy, keys=["actions"])
 
 

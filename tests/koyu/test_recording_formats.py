@@ -50,7 +50,7 @@ def test_one_run_writes_both_formats_from_the_same_rows_and_files(tmp_path: Path
     rewards = [bundle.sidecar["reward"] for _, bundle in both]
     assert set(rewards) == {0.0, 1.0}
     manifest = read_manifest(env.koyu_path)
-    assert manifest["success_rate"] == sum(rewards) / 3
+    assert manifest["success_rate"] == manifest["mean_reward"] == sum(rewards) / 3
     assert (manifest["type"], manifest["fps"]) == ("synthetic", 50.0)
 
 

@@ -56,7 +56,8 @@ def test_what_becomes_of_each_outcome(film: Any) -> None:
         (5, 0.0),
         (1, None),
     ]
-    assert read_manifest(env.koyu_path)["success_rate"] == (1 + 0 + 0.75 + 0.5 + 0) / 5
+    manifest = read_manifest(env.koyu_path)
+    assert (manifest["success_rate"], manifest["mean_reward"]) == (3 / 5, (1 + 0 + 0.75 + 0.5 + 0) / 5)
     assert len(check_session(env.session_path)) == 8
 
 

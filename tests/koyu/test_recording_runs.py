@@ -11,20 +11,32 @@ from typing import Any
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.testing import CountEnv
+from lucky_recorder.testing import CountEnv, check_koyu
 from tests.koyu.making import read_manifest, snapshot
 from tests.koyu.recording import KOYU, PAIR, SMALL, bundles
 
 
-def test_two_runs_append_and_a_third_of_another_kind_is_refused(film: Any, run: Any, tmp_path: Path) -> None:
+def test_two_runs_append_a_third_brings_a_column_and_a_fourth_of_another_kind_is_refused(
+    film: Any, run: Any, tmp_path: Path
+) -> None:
     for _ in range(2):
         env = film(formats=["koyu"])
         run(env, episodes=2)
         env.close()
     assert len(bundles(env)) == 4
+    third = film(formats=["koyu"], columns=[*PAIR, lr.Column("reward", "gym:reward")])
+    run(third, episodes=1)
+    third.close()
+    check_koyu(env.koyu_path)
+    with lr.koyu.Dataset(env.koyu_path) as dataset:
+        assert len(dataset.episodes) == 5
+        assert "reward" not in dataset.features
+        assert "reward" not in dataset[len(dataset) - 1]
+    with pytest.raises(lr.SettingsError, match="keys='reward': only some of its bundles have this feature"):
+        lr.koyu.Dataset(env.koyu_path, keys=["reward"])
     before = snapshot(tmp_path)
-    other = film(columns=[*PAIR, lr.Column("reward", "gym:reward")])
-    with pytest.raises(lr.SettingsError, match=r"features\['reward'\] is None in this dataset"):
+    other = film(columns=[*PAIR, lr.Column("reward", "gym:reward", shape=(1, 1))])
+    with pytest.raises(lr.SettingsError, match=r"features\['reward'\] is .* in this dataset"):
         other.reset()
     assert snapshot(tmp_path) == before
     assert not other.is_recording

@@ -43,7 +43,7 @@ def test_a_text_that_is_missing_anywhere_leaves_its_column_out(tmp_path: Path, r
     source = session_of(tmp_path, "whole", "said", lacking="said", robots=robots)
     assert [b.message for b in check_lerobot(source) if b.rule == 6] == ["said has rows without a value"]
     made = lr.lerobot_view(source, tmp_path / "view", robot=robots[0])
-    assert made.left_out == ("said: a text that some rows do not have",)
+    assert made.left_out == ("column said: 1 row has no value",)
     assert check_lerobot(made.path) == []
     view = Session(made.path)
     assert "said" not in view.features
@@ -60,5 +60,5 @@ def test_a_text_that_policies_would_take_for_numbers_is_left_out(tmp_path: Path,
     assert broken.rule == 9
     assert broken.message == f"{name} is a text, and policies take every column that is called so for numbers"
     made = lr.lerobot_view(source, tmp_path / "view")
-    assert made.left_out == (f"{name}: a text",)
+    assert made.left_out == (f"column {name}: a text",)
     assert check_lerobot(made.path) == []

@@ -38,6 +38,7 @@ def test_rows_that_the_disk_refuses_fail_the_session_and_name_the_path(
     env = record(cameras=[seen])
     with pytest.raises(lr.StorageError, match=r"data/chunk-000/file-002\.parquet: No space left on device") as raised:
         run(env, episodes=50)
+    assert "; 1 episode with 3 rows could not be written" in str(raised.value)
     assert raised.value.errno == errno.ENOSPC or raised.value.__cause__.errno == errno.ENOSPC
     assert not env.is_recording
     assert [e.meta["length"] for e in read_back(env.session_path)] == [3, 3]

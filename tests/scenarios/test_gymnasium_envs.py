@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import lucky_recorder as lr
-from lucky_recorder.session.checks.session import inspect_session
+from lucky_recorder.session.check import inspect_session
 
 Array = NDArray[Any]
 EPISODES, STEPS = 2, 12

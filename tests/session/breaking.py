@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lucky_recorder.session.checks.session import Fault
+from lucky_recorder.session.check import Fault
 from lucky_recorder.video.encoder import VideoEncoder
 
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.session.check import Fault, check_session
 from tests.session.building import Recording, full_session, small_session
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from datetime import datetime
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,20 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["session_2026-10-08", "Session_2026-10-08_14-30-05", "session_2026-10-08_14-30-05.x"])
 def test_other_names_are_no_session_s(name: str) -> None:
     assert not layout.is_session_name(name)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone of a process cannot be set here")
+@pytest.mark.parametrize("hours_east", [5.75, -9.5, 0])
+def test_a_session_is_named_after_the_local_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours_east: float
+) -> None:
+    """Of a time zone that no machine of ours is in, so that UTC cannot pass for it."""
+    sign, minutes = ("-" if hours_east >= 0 else "+"), round(abs(hours_east) * 60)
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", f"XST{sign}{minutes // 60}:{minutes % 60:02d}")
+        time.tzset()
+        before = datetime.now(UTC)
+        named = layout.claim_folder(tmp_path).name
+    time.tzset()
+    told = datetime.strptime(named, "session_%Y-%m-%d_%H-%M-%S").replace(tzinfo=UTC) - timedelta(hours=hours_east)
+    assert -1 <= (told - before).total_seconds() < 60

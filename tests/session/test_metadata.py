@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +14,9 @@ import pytest
 
 import lucky_recorder
 from lucky_recorder.episode.schema import Field, Schema
+from lucky_recorder.session.check import check_session
 from lucky_recorder.session.features import episodes_schema, features
-from tests.session.building import Recording, arm_schema, camera, custom_schema
+from tests.session.building import Recording, arm_schema, camera, custom_schema, lidar
 
 
 def read(root: Path, file: str = "info") -> dict:
@@ -192,3 +195,61 @@ def test_closing_an_empty_session_still_writes_metadata(tmp_path: Path) -> None:
     assert read(Recording(tmp_path, arm_schema()).close())["total_episodes"] == 0
     assert read(tmp_path, "stats") == {}
     assert not list(tmp_path.glob("meta/episodes/*/*"))
+
+
+def test_info_is_renamed_last_and_after_what_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    renamed: list[str] = []
+    working = os.replace
+
+    def rename(source: Any, target: Any) -> None:
+        renamed.append(Path(target).relative_to(tmp_path).as_posix())
+        working(source, target)
+
+    monkeypatch.setattr(os, "replace", rename)
+    recording = Recording(tmp_path, arm_schema([camera("Front")]), metadata_every=2)
+    for _ in range(3):
+        recording.keep(2)
+    recording.close()
+    video, data = "videos/observation.images.Front/chunk-000/file-{:03d}.mp4", "data/chunk-000/file-{:03d}.parquet"
+    tail = ["meta/stats.json", "meta/info.json"]
+    assert renamed == [
+        *(name.format(k) for k in (0, 1) for name in (video, data)),
+        *("meta/episodes/chunk-000/file-000.parquet", "meta/tasks.parquet", *tail),
+        *(name.format(2) for name in (video, data)),
+        *("meta/episodes/chunk-000/file-001.parquet", *tail),
+    ]
+
+
+def test_every_parquet_file_is_compressed_with_zstd(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, arm_schema(lidars=[lidar("top")]), episodes_per_file=2)
+    for _ in range(2):
+        recording.keep(3)
+    recording.close()
+    kinds = {}
+    for path in tmp_path.rglob("*.parquet"):
+        metadata = pq.read_metadata(path)
+        groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+        kinds[path.name] = {group.column(c).compression for group in groups for c in range(group.num_columns)}
+    assert len(kinds) == 4  # rows, two lidar files, tasks; the episodes' file has the name of the rows'
+    assert set.union(*kinds.values()) == {"ZSTD"}
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        (100, [0, 0, 1, 1, 2, 2, 3, 3]),
+        (75, [0, 0, 1, 2, 2, 3]),
+        (Fraction(200, 3), [0, 0, 1, 2, 3, 3]),
+        (25, [0, 2]),
+    ],
+)
+def test_a_scan_belongs_to_the_row_that_was_current_at_its_time(
+    tmp_path: Path, rate: Fraction | int, expected: list[int]
+) -> None:
+    """Rows are at 50 Hz: a scan between two rows is the earlier one's."""
+    recording = Recording(tmp_path, arm_schema(lidars=[lidar("top", rate)]))
+    recording.keep(4)
+    recording.close()
+    table = pq.read_table(tmp_path / "data/chunk-000/lidar-top-000.parquet", partitioning=None)
+    assert table["frame_index"].to_pylist() == expected
+    assert check_session(tmp_path) == []

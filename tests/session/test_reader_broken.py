@@ -37,14 +37,23 @@ def info(copy: Path) -> Callable[..., Path]:
     return info
 
 
-@pytest.mark.parametrize("version", ["v2.1", "v4.0", "v30", "3.0-beta", "", None, 3.0, "2026.10"])
-def test_unknown_versions(info: Callable[..., Path], version: object) -> None:
-    with pytest.raises(lr.FormatError, match=r"info\.json: codebase_version=.*only v3"):
+@pytest.mark.parametrize("version", ["", None, 3.0, ["v3.0"]])
+def test_versions_that_are_none(info: Callable[..., Path], version: object) -> None:
+    with pytest.raises(lr.FormatError, match=r"info\.json: codebase_version=.*: expected the version of what wrote it"):
         Session(info(codebase_version=version))
 
 
-def test_later_versions_of_three_are_read(info: Callable[..., Path]) -> None:
-    assert len(Session(info(codebase_version="v3.1"))) == 7
+@pytest.mark.parametrize("version", ["v3.0", "v3.1", "1.0", "2026.3", "2026.10-beta", "v9"])
+def test_any_version_is_read_whose_layout_fits(info: Callable[..., Path], version: str) -> None:
+    assert len(Session(info(codebase_version=version))) == 7
+
+
+def test_the_earlier_layout_of_lerobot_is_named(info: Callable[..., Path]) -> None:
+    folder = info(codebase_version="v2.1")
+    shutil.rmtree(folder / "meta/episodes")
+    (folder / "meta/episodes.jsonl").write_text("{}")
+    with pytest.raises(lr.FormatError, match=r"codebase_version='v2\.1': lists its episodes in meta/episodes\.jsonl"):
+        Session(folder)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +212,11 @@ EPISODES = "meta/episodes/chunk-000/file-001.parquet"
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.drop_columns("length"), "has other columns than"),
+        (lambda t: t.drop_columns("length"), "file-001.parquet: has no int64 column 'length'"),
+        (lambda t: t.set_column(5, "length", pa.array([10.5, 12.0, 8.0])), "file-001.parquet: cannot be read"),
+        (lambda t: t.set_column(5, "length", pa.array(["10", "12", "8"])), "no int64 column 'length': it is string"),
+        (lambda t: t.set_column(6, "success", pa.array(["yes", "no", "no"])), "meta/episodes: cannot be read"),
+        (lambda t: t.append_column("length", pa.array([10, 12, 8])), "a column stands twice"),
         (lambda t: t.set_column(0, "episode_index", pa.array([4, 5, 5])), "stands twice"),
         (lambda t: t.set_column(0, "episode_index", pa.array([4, 5, None])), "is missing or stands twice"),
         (lambda t: t.set_column(5, "length", pa.array([10, -12, 8])), "length=-12"),

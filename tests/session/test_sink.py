@@ -10,7 +10,7 @@ import pytest
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import rows
-from lucky_recorder.session.checks.session import check_session
+from lucky_recorder.session.check import check_session
 from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink

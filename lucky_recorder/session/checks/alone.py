@@ -64,14 +64,16 @@ def _video_faults(file: str, place: re.Match[str], evidence: Evidence, likeness:
     if isinstance(video, str):
         yield video
         return
-    if place["kind"] == "masks":
+    is_labelled = place["kind"] == "masks" and (video.holds_labels or _mask(place).description in evidence.files)
+    if is_labelled:
         twins = _mask(place)
         if twins.description not in evidence.files:
             yield "no JSON file beside it says what its ids are"
         labels = masks.read_labels(twins, None, evidence, {})
         yield from masks.mask_faults(file, video, occurring, labels, evidence)
     else:
-        yield from frame_faults(video, place["suffix"])
+        # Nothing says who recorded it. Masks of other recorders are videos like any other.
+        yield from frame_faults(video, place["suffix"], False)
         yield from box_faults(evidence.folder.path / file)
     if place["camera"].endswith(_RGBD):
         yield from rgbd.combined_faults(file, *_sources(place), evidence)

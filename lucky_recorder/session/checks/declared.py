@@ -83,6 +83,8 @@ class Declared:
     features: Mapping[str, Any] | None = None
     columns: Mapping[str, DeclaredColumn] = field(default_factory=dict)
     streams: Mapping[str, DeclaredStream] = field(default_factory=dict)
+    is_ours: bool = False
+    """Whether lucky_recorder wrote it. What its docs promise beyond the format's page is asked for only then."""
 
     @property
     def leading(self) -> tuple[str, ...]:
@@ -125,6 +127,7 @@ def declare(info: Mapping[str, Any]) -> Declared:
         features=features,
         columns={c.name: c for c in columns if c},
         streams={s.key: s for s in streams if s},
+        is_ours="recorder_version" in info,
     )
 
 

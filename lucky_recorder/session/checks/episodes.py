@@ -22,6 +22,9 @@ _COLUMNS = {
     "success": pa.bool_(),
     "dataset_from_index": pa.int64(),
     "dataset_to_index": pa.int64(),
+}
+# What this recorder writes beyond the format's page.
+_OURS = {
     "tasks": pa.list_(pa.string()),
     "meta/episodes/chunk_index": pa.int64(),
     "meta/episodes/file_index": pa.int64(),
@@ -39,14 +42,19 @@ T = TypeVar("T")
 
 
 def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
-    """Check that the files are numbered without a gap and have exactly the documented columns, typed."""
+    """Check that the files have the documented columns, typed; ours no others, and are numbered without a gap."""
+    if not evidence.declared.is_ours:
+        for name, table in evidence.meta_files.items():
+            found = {f.name: f.type for f in table.schema}
+            yield from _check_schema(name, {c: kind for c, kind in found.items() if c in _COLUMNS}, _COLUMNS)
+        return
     per_chunk = evidence.declared.files_per_chunk
     names = [name for name in evidence.under(_FOLDER) if name.endswith(".parquet")]
     for write, name in enumerate(names if per_chunk else []):
         expected = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet".format(*divmod(write, per_chunk or 1))
         if name != expected:
             yield Fault(name, None, f"out of place: metadata file {write} is {expected}")
-    wanted = dict(_COLUMNS)
+    wanted = _COLUMNS | _OURS
     for key in evidence.declared.streams:
         wanted |= {f"videos/{key}/{suffix}": kind for suffix, kind in _VIDEO_COLUMNS.items()}
     for name, table in evidence.meta_files.items():
@@ -84,8 +92,10 @@ def _row_faults(row: Row, position: int, first: int, name: str, evidence: Eviden
         yield f"length is {row.get('length')}, expected a row for each of {robots} robots at each of at least one tick"
     if not isinstance(row.get("success"), bool):
         yield f"success is {shown(row.get('success'))}, expected true or false"
-    yield from _place_faults(row, position, name, evidence.declared)
-    yield from _task_faults(row, evidence.descriptions)
+    yield from _place_faults(row, position, evidence.declared)
+    if evidence.declared.is_ours:
+        yield from _own_place_faults(row, name)
+        yield from _task_faults(row, evidence.descriptions)
     for stream in evidence.declared.streams.values():
         yield from _video_faults(row, position, stream, evidence.declared.files_per_chunk)
 
@@ -95,13 +105,16 @@ def _whole(row: Row, column: str, otherwise: T) -> int | T:
     return value if isinstance(value, int) else otherwise
 
 
-def _place_faults(row: Row, position: int, name: str, declared: Declared) -> Iterator[str]:
+def _place_faults(row: Row, position: int, declared: Declared) -> Iterator[str]:
     if declared.files_per_chunk and declared.episodes_per_file:
         chunk, file = divmod(position // declared.episodes_per_file, declared.files_per_chunk)
         yield from _differ(row, "data/chunk_index", chunk)
         yield from _differ(row, "data/file_index", file)
     yield from _differ(row, "chunk_index", row.get("data/chunk_index"))
     yield from _differ(row, "file_index", row.get("data/file_index"))
+
+
+def _own_place_faults(row: Row, name: str) -> Iterator[str]:
     own = f"{_FOLDER}/chunk-{_digits(row, 'chunk')}/file-{_digits(row, 'file')}.parquet"
     if own != name:
         yield f"says that it stands in {own}"
@@ -140,8 +153,8 @@ def _differ(row: Row, column: str, expected: object) -> Iterator[str]:
 
 
 def check_footers(evidence: Evidence) -> Iterator[Fault]:
-    """Check that each data file's footer says of its episodes what ``meta/episodes`` says."""
-    for file, episodes in evidence.data_files.items():
+    """Check that each data file's footer says of its episodes what ``meta/episodes`` says; only ours has one."""
+    for file, episodes in evidence.data_files.items() if evidence.declared.is_ours else ():
         footer = evidence.footer(file)
         if file in evidence.unreadable:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lucky_recorder.errors import FormatError
+from lucky_recorder.session import stored
 from lucky_recorder.session.checks.declared import Declared, declare, is_whole
 from lucky_recorder.session.layout import Place
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
@@ -106,7 +109,18 @@ class Evidence:
     @cached_property
     def declared(self) -> Declared:
         """What ``meta/info.json`` declares."""
-        return declare(self.info or {})
+        declared = declare(self.info or {})
+        if declared.is_ours or "robots" in (self.info or {}):
+            return declared
+        return dataclasses.replace(declared, robots=self._counted_robots())
+
+    def _counted_robots(self) -> int | None:
+        """Return how many rows the first tick has, for a session that does not name its robots; None if none has."""
+        for _, episodes, table in self.tables():
+            if all(table.column_names.count(name) == 1 for name in ("episode_index", "frame_index")):
+                ticks = table.filter(pc.equal(table["episode_index"], episodes[0].number))["frame_index"].to_pylist()
+                return ticks.count(ticks[0]) or None if ticks else None
+        return None
 
     @cached_property
     def stats(self) -> dict[str, Any] | None:
@@ -131,8 +145,13 @@ class Evidence:
     def meta_files(self) -> dict[str, pa.Table]:
         """Every file under ``meta/episodes`` that can be read, by name, in order."""
         names = [name for name in self.under("meta/episodes") if name.endswith(".parquet")]
-        tables = {name: self.read(name, self.folder.table) for name in names}
+        tables = {name: self.read(name, self._meta_table) for name in names}
         return {name: table for name, table in tables.items() if table is not None}
+
+    def _meta_table(self, name: str) -> pa.Table:
+        table = self.folder.table(name)
+        # Other writers' libraries store whole numbers with gaps as floats, or as nothing where all are missing.
+        return table if declare(self.info or {}).is_ours else stored.as_episodes(table, self.folder.path / name)
 
     @cached_property
     def rows(self) -> list[tuple[str, dict[str, Any]]]:

@@ -28,6 +28,8 @@ _LEADING_DTYPES = {
     "frame_flags": "uint8",
 }
 _STREAM_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
+_ANY_STREAM_KEY = re.compile(r"observation\.images\.[^/]+")
+_AXES = ["height", "width", "channels"]
 _COLOR = {
     "video.codec": ("h264", "hevc", "av1"),
     "video.pix_fmt": ("yuv420p",),
@@ -66,11 +68,11 @@ def _check_feature(name: str, feature: Any, declared: Declared, is_vector: bool)
     if not isinstance(feature, dict):
         yield _fault(name, f"is {shown(feature)}, expected an object")
     elif feature.get("dtype") == "video":
-        yield from _check_stream(name, feature)
+        yield from _check_stream(name, feature, declared.is_ours)
     else:
         yield from _check_column(name, feature, is_vector)
         if name in declared.leading:
-            yield from _check_leading(name, feature)
+            yield from _check_leading(name, feature, declared.is_ours)
         elif declared.robots is not None:
             yield from _check_names(name, feature, declared.robots, is_vector)
 
@@ -87,8 +89,8 @@ def _check_column(name: str, feature: Mapping[str, Any], is_vector: bool) -> Ite
         yield _fault(name, f"unit is {shown(feature['unit'])}, expected a text")
 
 
-def _check_leading(name: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
-    names = _FLAGS if name == "frame_flags" else None
+def _check_leading(name: str, feature: Mapping[str, Any], is_ours: bool) -> Iterator[Fault]:
+    names = _FLAGS if name == "frame_flags" else None if is_ours else feature.get("names")
     if feature.get("shape") != [1]:
         yield _fault(name, f"shape is {shown(feature.get('shape'))}, expected [1]")
     if feature.get("names") != names:
@@ -111,16 +113,16 @@ def _check_names(name: str, feature: Mapping[str, Any], robots: int, is_vector: 
             yield _fault(name, f"{len(names)} {key}, expected {size * robots}: {size} for each of {robots} robots")
 
 
-def _check_stream(key: str, feature: Mapping[str, Any]) -> Iterator[Fault]:
+def _check_stream(key: str, feature: Mapping[str, Any], is_ours: bool) -> Iterator[Fault]:
     is_depth = key.endswith("_depth")
     channels = 1 if is_depth else 3
     shape, details = shape_of(feature.get("shape"), 1 << 28), feature.get("info")
-    if not _STREAM_KEY.fullmatch(key):
+    if not (_STREAM_KEY if is_ours else _ANY_STREAM_KEY).fullmatch(key):
         yield _fault(key, "is no stream's name: observation.images.<Name>")
     if shape is None or len(shape) != 3 or shape[2] != channels:
         yield _fault(key, f"shape is {shown(feature.get('shape'))}, expected [height, width, {channels}]")
-    if feature.get("names") != ["height", "width", "channels"]:
-        yield _fault(key, f"names is {shown(feature.get('names'))}, expected ['height', 'width', 'channels']")
+    if is_ours and feature.get("names") != _AXES:
+        yield _fault(key, f"names is {shown(feature.get('names'))}, expected {_AXES}")
     if not isinstance(details, dict):
         yield _fault(key, f"info is {shown(details)}, expected an object")
         return

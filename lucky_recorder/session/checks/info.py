@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lucky_recorder.episode import clock
-from lucky_recorder.errors import shown
+from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.session.checks.declared import ENTITIES, is_whole, rate
 from lucky_recorder.session.checks.evidence import INFO, Evidence, Fault
+from lucky_recorder.storage.untrusted import expand
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 _DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
@@ -37,24 +38,41 @@ def _are_names(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_is_text, value)) and len(set(value)) == len(value)
 
 
-_FIELDS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "codebase_version": (lambda v: v == "v3.0", "'v3.0'"),
-    "recorder_version": (_is_text, "a version"),
+def _leads_to(template: object, path: str) -> bool:
+    """Tell whether a path template, filled in, gives a path."""
+    try:
+        return expand(template, video_key="KEY", chunk_index=12, file_index=3) == path
+    except FormatError:
+        return False
+
+
+Fields = dict[str, tuple[Callable[[object], bool], str]]
+
+_FIELDS: Fields = {
+    "codebase_version": (_is_text, "a version"),
     "neural_denoise": (_is_bool, "true or false"),
     "bit_reproducible": (_is_bool, "true or false"),
-    "robots": (_are_names, "a list of distinct names"),
     "total_tasks": (lambda v: is_whole(v, 1), "a whole number of at least 1"),
     "total_episodes": (is_whole, "a whole number"),
     "total_frames": (is_whole, "a whole number"),
-    "fps": (_is_rate, "a rate in Hz, an int when whole"),
-    "hz": (_is_rate, "a rate in Hz, an int when whole"),
+    "fps": (lambda v: rate(v) is not None, "a rate in Hz"),
+    "hz": (lambda v: rate(v) is not None, "a rate in Hz"),
     "chunks_size": (lambda v: is_whole(v, 1, 1000), "a whole number from 1 to 1000"),
-    "episodes_per_file": (lambda v: is_whole(v, 1, 1000), "a whole number from 1 to 1000"),
     "data_files_size_in_mb": (_is_size, "a size in MB"),
     "video_files_size_in_mb": (_is_size, "a size in MB"),
-    "data_path": (lambda v: v == _DATA_PATH, repr(_DATA_PATH)),
+    "data_path": (lambda v: _leads_to(v, "data/chunk-012/file-003.parquet"), f"such as {_DATA_PATH!r}"),
     "splits": (lambda v: isinstance(v, dict), "an object"),
     "features": (lambda v: isinstance(v, dict), "an object"),
+}
+# What this recorder promises beyond the format's page, in the sessions that it has written.
+_OURS: Fields = {
+    "codebase_version": (lambda v: v == "v3.0", "'v3.0'"),
+    "recorder_version": (_is_text, "a version"),
+    "robots": (_are_names, "a list of distinct names"),
+    "fps": (_is_rate, "a rate in Hz, an int when whole"),
+    "hz": (_is_rate, "a rate in Hz, an int when whole"),
+    "episodes_per_file": (lambda v: is_whole(v, 1, 1000), "a whole number from 1 to 1000"),
+    "data_path": (lambda v: v == _DATA_PATH, repr(_DATA_PATH)),
 }
 
 
@@ -63,13 +81,15 @@ def check_fields(evidence: Evidence) -> Iterator[Fault]:
     info = evidence.info
     if info is None:
         return
-    for field, (is_right, expected) in _FIELDS.items():
+    is_ours = evidence.declared.is_ours
+    for field, (is_right, expected) in (_FIELDS | _OURS if is_ours else _FIELDS).items():
         if field not in info:
             yield Fault(INFO, None, f"{field} is missing")
         elif not is_right(info[field]):
             yield Fault(INFO, None, f"{field} is {shown(info[field])}, expected {expected}")
     yield from _check_entity(info, evidence.declared.entity_column)
-    if evidence.declared.streams or "video_path" in info:
+    has_videos = evidence.declared.streams or "video_path" in info
+    if has_videos and (is_ours or not _leads_to(info.get("video_path"), "videos/KEY/chunk-012/file-003.mp4")):
         yield from _expect(info, "video_path", _VIDEO_PATH)
     if info.get("neural_denoise") is True:
         yield from _expect(info, "bit_reproducible", False)
@@ -94,7 +114,8 @@ def check_sums(evidence: Evidence) -> Iterator[Fault]:
     yield from _expect(info, "total_episodes", len(evidence.rows))
     yield from _expect(info, "splits", {"train": f"0:{len(evidence.rows)}"})
     yield from _expect(info, "total_frames", sum(e.length for e in evidence.episodes))
-    yield from _expect(info, "fps", info.get("hz"))
+    if evidence.declared.is_ours:
+        yield from _expect(info, "fps", info.get("hz"))
     if evidence.descriptions is not None:
         yield from _expect(info, "total_tasks", len(evidence.descriptions))
 

@@ -32,6 +32,8 @@ _SCHEMA = {
     "range": pa.list_(pa.float32()),
     "geom_id": pa.list_(pa.int32()),
 }
+# These columns another recorder's scans may have as well.
+_LEADING = ("timestamp", "episode_index", "frame_index", "range")
 _UNIT_ERROR = 1e-6
 # Larger lengths and angles are nonsense, and would become infinite as float32.
 _LARGEST = 1e30
@@ -102,6 +104,8 @@ def file_faults(
         evidence: The session.
         said: The first description of each sensor, filled in here.
     """
+    if not _is_known(twins, evidence):
+        return
     description = _read(twins.description, evidence, evidence.folder.json)
     for message in _description_faults(twins.name, description, said) if description is not None else ():
         yield Fault(twins.description, episode, message)
@@ -113,6 +117,18 @@ def file_faults(
         assert twins.proxy is not None
         for message in _proxy_faults(twins.proxy, table, sensor, evidence):
             yield Fault(twins.proxy, episode, message)
+
+
+def _is_known(twins: unlisted.Twins, evidence: Evidence) -> bool:
+    """Tell whether a sensor's files are to have our columns and fields: the format's page leaves them open.
+
+    Of a session without ``meta/`` only the columns themselves tell. What cannot be read is a fault in any case.
+    """
+    table = _read(twins.content, evidence, evidence.folder.table)
+    if evidence.declared.is_ours:
+        return True
+    _read(twins.description, evidence, evidence.folder.json)
+    return table is None or any(name in table.column_names for name in _SCHEMA if name not in _LEADING)
 
 
 def _read(file: str, evidence: Evidence, read: Callable[[str], Any]) -> Any:
@@ -225,5 +241,5 @@ def _proxy_faults(file: str, table: pa.Table | None, sensor: Sensor | None, evid
         yield f"frame rate is {video.fps}, the sensor's is {sensor.rate}"
     if table is not None and video.frames != table.num_rows:
         yield f"{video.frames} frames, for {table.num_rows} scans"
-    yield from frame_faults(video, ".mp4")
+    yield from frame_faults(video, ".mp4", True)
     yield from box_faults(evidence.folder.path / file)

@@ -25,12 +25,27 @@ def check_masks(evidence: Evidence) -> Iterator[Fault]:
     said: dict[str, dict[str, Any]] = {}
     for episode in evidence.episodes if evidence.declared.files_per_chunk else ():
         for twins in unlisted.masks(evidence, episode):
+            if not evidence.declared.is_ours and twins.description not in evidence.files:
+                yield from _unlabelled_faults(twins, episode, evidence)
+                continue
             yield from unlisted.missing(twins, episode, evidence)
             labels = read_labels(twins, episode.number, evidence, said)
             yield from label_faults(twins, episode.number, labels, said)
             if twins.content in evidence.files:
                 for message in _video_faults(twins, episode, labels, evidence):
                     yield Fault(twins.content, episode.number, message)
+
+
+def _unlabelled_faults(twins: unlisted.Twins, episode: Listed, evidence: Evidence) -> Iterator[Fault]:
+    """Check another recorder's mask video: what its pixels stand for, the format does not say."""
+    if twins.content not in evidence.files:
+        if episode.values.get("success") is True:
+            yield Fault(twins.content, episode.number, "is missing, and yet success is true")
+        return
+    video = decoded(twins.content, evidence)
+    faults = [video] if isinstance(video, str) else frame_faults(video, ".mp4", False)
+    for message in (*faults, *box_faults(evidence.folder.path / twins.content)):
+        yield Fault(twins.content, episode.number, message)
 
 
 def read_labels(
@@ -89,7 +104,7 @@ def mask_faults(file: str, video: VideoInfo, occurring: Array, labels: Any, evid
         unknown = [i for i in np.flatnonzero(occurring) if str(i) not in labels]
         if unknown:
             yield f"shows id {unknown[0]}, which its JSON file does not name"
-    yield from frame_faults(video, ".mp4")
+    yield from frame_faults(video, ".mp4", True)
     yield from box_faults(evidence.folder.path / file)
 
 

@@ -39,7 +39,9 @@ def check_strays(evidence: Evidence) -> Iterator[Fault]:
     named = {INFO, STATS, TASKS, *evidence.data_files, *_videos(evidence), *unlisted.files(evidence)}
     for folder in ("data", "meta", "videos"):
         for file in evidence.under(folder):
-            if file not in named and not _META_FILE.fullmatch(file):
+            is_told = evidence.declared.is_ours or ".tmp" in file or _DATA_FILE.fullmatch(file)
+            # Others leave the streams of a failed attempt behind (spec: Failed and discarded episodes).
+            if is_told and file not in named and not _META_FILE.fullmatch(file):
                 yield _stray(file)
 
 

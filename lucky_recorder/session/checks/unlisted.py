@@ -11,7 +11,7 @@ from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, vide
 from lucky_recorder.session.layout import Place
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
-NAME = "[A-Za-z0-9_-]+"
+NAME = "[^/]+"
 MASKS = re.compile(rf"videos/observation\.masks\.({NAME})/chunk-\d{{3}}/file-\d{{3}}\.(?:mp4|json)")
 RGBD = re.compile(rf"videos/observation\.images\.({NAME})_rgbd/chunk-\d{{3}}/file-\d{{3}}\.mkv")
 LIDAR = re.compile(rf"data/chunk-\d{{3}}/lidar-({NAME})-\d{{3,}}\.(?:parquet|json|mp4)")

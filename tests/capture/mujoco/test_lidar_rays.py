@@ -142,3 +142,28 @@ def test_a_scene_of_the_package_is_scanned_where_its_site_is() -> None:
     assert scan.ranges.dtype == np.float32
     assert scan.geoms.dtype == np.int32
     assert np.isfinite(scan.ranges).any()
+
+
+WALL = """
+<mujoco>
+  <worldbody>
+    <site name="lidar"/>
+    <geom name="wall" type="box" pos="2.5 0 0" size="0.5 1 1"/>
+  </worldbody>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_seen"),
+    [
+        ({"min_range_m": 2.0}, True),
+        ({"min_range_m": float(np.nextafter(2.0, 3.0))}, False),
+        ({"max_range_m": 2.0}, True),
+        ({"max_range_m": float(np.nextafter(2.0, 1.0))}, False),
+    ],
+)
+def test_what_stands_at_a_limit_is_seen(limits: dict[str, float], is_seen: bool) -> None:
+    model = mujoco.MjModel.from_xml_string(WALL)
+    scan = scan_of(model, mujoco.MjData(model), azimuth=(0, 0, 1), elevation=(0, 0, 1), **limits)
+    assert (float(scan.ranges[0]), int(scan.geoms[0])) == ((2.0, 0) if is_seen else (np.inf, -1))

@@ -12,7 +12,7 @@ import numpy as np
 
 import lucky_recorder as lr
 from lucky_recorder.capture.find import find_simulation
-from lucky_recorder.session.checks.session import inspect_session
+from lucky_recorder.session.check import inspect_session
 
 EPISODES, STEPS = 2, 12
 STATE = int(mujoco.mjtState.mjSTATE_INTEGRATION)

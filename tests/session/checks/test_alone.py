@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_recorder.session.checks.session import check_session, inspect_session
+from lucky_recorder.session.check import check_session, inspect_session
 from tests.session.breaking import rewrite, with_value
 from tests.session.building import Recording
 

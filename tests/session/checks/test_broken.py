@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lucky_recorder.session.checks.session import check_session
+from lucky_recorder.session.check import check_session
 from tests.session.breaking import DATA, INFO, META, STATS, TASKS, VIDEO, rewrite, with_value
 from tests.session.building import Recording
 

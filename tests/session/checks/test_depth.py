@@ -3,13 +3,18 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.errors import FormatError
+from lucky_recorder.lerobot.view import lerobot_view
+from lucky_recorder.session.check import Fault, check_session
+from lucky_recorder.session.reader import Session
+from lucky_recorder.viewer.sheet import panels
 from tests.session.breaking import INFO, STATS
 from tests.session.building import Recording, arm_schema, camera, depth, mask, rgbd
 
@@ -96,3 +101,37 @@ def test_a_damaged_depth_frame(full_copy: Path) -> None:
     (fault,) = check_session(full_copy)
     assert (fault.file, fault.episode) == (file, 1)
     assert "is broken" in fault.message
+
+
+@pytest.fixture
+def diagnostic(tmp_path: Path) -> Path:
+    info = {**STEREO, "debug_channel": "shadow", "NOTE": "1 in the shadow", "zero_means": "no shadow"}
+    streams = [camera("Front"), depth("Front", **info), depth("Side")]
+    recording = Recording(tmp_path / "session", arm_schema(streams))
+    recording.keep(3)
+    return recording.close()
+
+
+def test_a_diagnostic_channel_is_not_read_as_depth(diagnostic: Path) -> None:
+    episode = Session(diagnostic).episode(0)
+    told = (
+        r"Front_depth holds the diagnostic channel 'shadow', and no depth; read its codes with frames\(.*\), uint16\. "
+    )
+    meant = "NOTE: '1 in the shadow'; zero_means: 'no shadow'"
+    for name in ("Front", "Front_depth", KEY):
+        with pytest.raises(FormatError, match=told + meant):
+            episode.depth(name)
+    with episode.frames("Front_depth") as codes:
+        assert codes[1].max() == 1001
+    with closing(episode.depth("Side")) as metres:
+        assert metres[1].max() == pytest.approx(1.001)
+
+
+def test_a_diagnostic_channel_is_no_depth_for_lerobot_nor_on_the_contact_sheet(
+    diagnostic: Path, tmp_path: Path
+) -> None:
+    view = lerobot_view(diagnostic, tmp_path / "view", depth=True)
+    assert list(Session(view.path).cameras) == ["Front", "Side_depth"]
+    assert f"{KEY}: a diagnostic channel, and no depth" in view.left_out
+    session = Session(diagnostic)
+    assert KEY in [panel.stream for panel in panels(session, session.episode(0), 1)]

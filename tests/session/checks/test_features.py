@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lucky_recorder.session.checks.session import Fault
+from lucky_recorder.session.check import Fault
 from tests.session.breaking import FRONT, INFO, Edit
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.session.check import Fault, check_session
 from tests.session.breaking import film, rewrite, with_value
 from tests.session.building import Recording, arm_schema, lidar
 
@@ -192,3 +192,12 @@ def test_numbered_by_the_episode_in_the_chunk_of_its_video(full_copy: Path, move
     faults = check_session(full_copy, decode=False)
     assert Fault(moved, None, "no episode names this file") in faults
     assert (SCANS, 1) in {(f.file, f.episode) for f in faults}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_right"),
+    [(0.5, True), (np.nextafter(np.float32(0.5), np.float32(0)), False), (10.0, True), (10.000001, False)],
+)
+def test_a_range_at_a_limit_is_one(full_copy: Path, value: float, is_right: bool) -> None:
+    rewrite(full_copy / SCANS, with_value("range", 1, ranges(float(value))))
+    assert (check_session(full_copy, decode=False) == []) is is_right

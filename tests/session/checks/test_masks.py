@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.session.check import Fault, check_session
 from lucky_recorder.video.encoder import VideoEncoder
 from tests.session.breaking import film
 from tests.session.building import Recording, arm_schema, camera, mask

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import av
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.session.check import Fault, check_session
 from tests.session.building import Recording, arm_schema, camera, depth, rgbd
 
 FRONT = "videos/observation.images.Front"

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.session.check import Fault, check_session
 from tests.session.breaking import DATA, STATS, rewrite, with_value
 
 FOOTER = b"lucky_recorder.episodes"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lucky_recorder.session.checks.session import Fault, check_session
+from lucky_recorder.session.check import Fault, check_session
 from tests.session.breaking import FRONT, VIDEO
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lucky_recorder.session.checks.session import check_session
+from lucky_recorder.session.check import check_session
 from tests.session.breaking import INFO, TASKS, rewrite
 
 

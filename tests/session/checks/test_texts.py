@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lucky_recorder.episode.schema import Field
-from lucky_recorder.session.checks.session import check_session
+from lucky_recorder.session.check import check_session
 from lucky_recorder.session.reader import Session
 from tests.session.breaking import DATA, INFO, STATS, rewrite, with_value
 from tests.session.building import Recording, arm_schema

@@ -9,7 +9,7 @@ import pytest
 
 from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.errors import FormatError
-from lucky_recorder.session.checks.session import Fault, Report, check_session, inspect_session
+from lucky_recorder.session.check import Fault, Report, check_session, inspect_session
 from tests.session.breaking import DATA, FRONT, INFO, film
 from tests.session.building import Recording, arm_schema, camera, custom_schema, vector
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.koyu.checks.dataset import Fault, check_koyu, inspect_koyu
+from lucky_recorder.koyu.check import Fault, check_koyu, inspect_koyu
 from lucky_recorder.testing import CountEnv
 from lucky_recorder.testing import check_koyu as assert_koyu
 from lucky_recorder.video.encoder import VideoEncoder
@@ -283,7 +283,9 @@ SIDECAR, DATA, VIDEO = f"{NAME}/episode.json", f"{NAME}/data.parquet", f"{NAME}/
         (manifest(fps=None), "manifest.json", "fps=None"),
         (manifest(name="absent"), "manifest.json", "name is missing"),
         (manifest(id=3), "manifest.json", "id=3: expected a text"),
-        (manifest(success_rate=0.5), "manifest.json", "success_rate=0.5, the mean reward of the bundles"),
+        (manifest(success_rate=0.5), "manifest.json", "success_rate=0.5, the share of rewards from 0.5 on of the"),
+        (manifest(success_rate=True), "manifest.json", "success_rate=True, the share of"),
+        (manifest(mean_reward=0.5), "manifest.json", "mean_reward=0.5, the mean reward of the bundles"),
         (manifest(features={"x": {"dtype": "float32", "shape": [2]}}), SIDECAR, "features: x is missing"),
         (manifest(features={"action": {"dtype": "float32", "shape": [3]}}), SIDECAR, "features['action']: shape [2]"),
         (manifest(episodes={}), "manifest.json", "episodes={}: expected a list"),
@@ -305,15 +307,35 @@ def test_a_fault_is_found(copy: Path, change: Any, file: str, message: str | Non
         assert_koyu(copy)
 
 
-def test_the_success_rate_is_the_mean_reward_of_those_that_have_one(tmp_path: Path) -> None:
-    entries = [write_bundle(tmp_path, e, 2, cameras=(), reward=r) for e, r in enumerate((1.0, None, 0.0, 0.5))]
+def test_the_success_rate_is_the_share_of_good_rewards(tmp_path: Path) -> None:
+    entries = [write_bundle(tmp_path, e, 2, cameras=(), reward=r) for e, r in enumerate((1.0, None, 0.0, 0.5, 0.4))]
     features = json.loads((tmp_path / NAME / "episode.json").read_text())["features"]
-    write_manifest(tmp_path, entries, features=features, success_rate=0.5)
+    write_manifest(tmp_path, entries, features=features, success_rate=0.5, mean_reward=1.9 / 4)
     assert check_koyu(tmp_path) == []
-    edit_json(tmp_path / "manifest.json", success_rate=None)
-    assert check_koyu(tmp_path) == [
-        Fault("manifest.json", "success_rate=None, the mean reward of the bundles that have one is 0.5")
+    edit_json(tmp_path / "manifest.json", success_rate=1.9 / 4)
+    said = "the share of rewards from 0.5 on of the bundles that have one is 0.5"
+    assert check_koyu(tmp_path) == [Fault("manifest.json", f"success_rate=0.475, {said}")]
+    # The page's own example says null, whatever the bundles say.
+    edit_json(tmp_path / "manifest.json", success_rate=None, mean_reward="absent")
+    assert check_koyu(tmp_path) == []
+
+
+def test_bundles_may_have_features_of_their_own_but_not_two_kinds_of_one(tmp_path: Path) -> None:
+    sizes = (None, 7, 7, 3)
+    entries = [
+        write_bundle(tmp_path, e, 2, cameras=(), columns={} if size is None else {"cube": np.ones((2, size))})
+        for e, size in enumerate(sizes)
     ]
+    features = json.loads((tmp_path / NAME / "episode.json").read_text())["features"]
+    write_manifest(tmp_path, entries[:3], features=features)
+    faults = [f for f in check_koyu(tmp_path) if "does not list it" not in f.message]
+    last, second = (f"ep_{capture_id(e)}" for e in (3, 1))
+    sidecar = f"episodes/{last}/episode.json"
+    assert faults == [Fault(sidecar, f"features['cube'] is ['float32', [3]], {second} says ['float32', [7]]")]
+    edit_json(tmp_path / "manifest.json", optional_features={"cube": {"dtype": "float32", "shape": [7]}})
+    assert Fault(sidecar, "features['cube'] is ['float32', [3]], the manifest says ['float32', [7]]") in check_koyu(
+        tmp_path
+    )
 
 
 def test_the_name_of_a_bundle_s_folder_is_cosmetic(copy: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checking a session: everything the format says, against the files themselves."""
+"""Checking a session: everything the format says, against the files themselves. What is verified is in ``checks/``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""Checking a dataset: everything the format says, against the files themselves. What is verified is in ``checks/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from lucky_recorder.errors import FormatError
+from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.checks.bundle import check_bundle
+from lucky_recorder.koyu.checks.evidence import BundleEvidence, Fault
+from lucky_recorder.koyu.checks.manifest import check_manifest
+from lucky_recorder.koyu.checks.overlays import check_overlays
+from lucky_recorder.koyu.index import Feature, read_features
+from lucky_recorder.storage.untrusted import Folder, reason
+
+__all__ = ["Fault", "Report", "check_koyu", "inspect_koyu"]
+
+
+class Report(NamedTuple):
+    """What a check found and how much it looked at.
+
+    Attributes:
+        faults: Everything that is not as the format says; none in a good dataset.
+        episodes: Bundles on the disk.
+        rows: Their rows.
+        frames: Video frames that go with them.
+    """
+
+    faults: list[Fault]
+    episodes: int
+    rows: int
+    frames: int
+
+
+def check_koyu(dataset: str | Path, decode: bool = True) -> list[Fault]:
+    """Check a koyu dataset; it is only read, however broken it is.
+
+    Args:
+        dataset: The dataset's folder.
+        decode: Decode every frame of every video; without it, frames are only counted.
+
+    Returns:
+        The faults, each with its file; an empty list for a good dataset.
+
+    Raises:
+        FormatError: If the folder is no dataset at all: it has neither a manifest nor bundles.
+    """
+    return inspect_koyu(dataset, decode).faults
+
+
+def inspect_koyu(dataset: str | Path, decode: bool = True) -> Report:
+    """Check a koyu dataset, and say how much there was to check; see `check_koyu`.
+
+    Raises:
+        FormatError: If the folder is no dataset at all.
+    """
+    folder = Folder(Path(dataset), "dataset")
+    _refuse_other_folders(folder)
+    faults: list[Fault] = []
+    bundles = list(_bundles(folder, decode, faults))
+    faults += check_manifest(folder, bundles)
+    for bundle in bundles:
+        faults += check_bundle(bundle)
+    faults += _overlay_faults(folder)
+    rows = [max(bundle.length, 0) for bundle in bundles]
+    cameras = [sum(f.is_camera for f in bundle.features.values()) for bundle in bundles]
+    frames = sum(length * count for length, count in zip(rows, cameras, strict=True))
+    return Report(list(dict.fromkeys(faults)), len(bundles), sum(rows), frames)
+
+
+def _refuse_other_folders(folder: Folder) -> None:
+    if not folder.path.is_dir():
+        raise FormatError(f"{folder.path}: no such folder; give the path of a dataset")
+    if not folder.has(layout.MANIFEST) and not (folder.path / layout.EPISODES).is_dir():
+        raise FormatError(f"{folder.path}: is no dataset: it has neither {layout.MANIFEST} nor {layout.EPISODES}/")
+
+
+def _bundles(folder: Folder, decode: bool, faults: list[Fault]) -> Iterator[BundleEvidence]:
+    """Open every bundle on the disk; what is none is a fault."""
+    place = folder.path / layout.EPISODES
+    for path in sorted(place.iterdir()) if place.is_dir() else ():
+        name = f"{layout.EPISODES}/{path.name}"
+        if path.name.startswith(layout.TEMPORARY):
+            faults.append(Fault(name, "left behind by an interrupted recording, or being written"))
+        elif path.is_dir() or path.is_symlink():
+            bundle = _bundle(folder, name, decode, faults)
+            if bundle is not None:
+                yield bundle
+
+
+def _bundle(folder: Folder, name: str, decode: bool, faults: list[Fault]) -> BundleEvidence | None:
+    file = f"{name}/{layout.SIDECAR}"
+    path = folder.path / file
+    try:
+        sidecar = folder.json(file)
+        layout.refuse_other_versions(sidecar, str(path))
+    except FormatError as error:
+        faults.append(Fault(file, reason(error, path)))
+        return None
+    features: dict[str, Feature] = {}
+    try:
+        features = read_features(sidecar.get("features"), str(path))
+    except FormatError as error:
+        faults.append(Fault(file, reason(error, path)))
+    return BundleEvidence(folder, name, sidecar, features, decode)
+
+
+# Overlays.
+
+
+def _overlay_faults(folder: Folder) -> Iterator[Fault]:
+    if not (folder.path / layout.OVERLAYS).is_dir():
+        return
+    try:
+        faults = check_overlays(folder.path)
+    except FormatError:  # the manifest is broken: `check_manifest` tells it
+        return
+    for fault in faults:
+        file, _, message = fault.removeprefix(f"{folder.path}/").partition(": ")
+        yield Fault(file, message)

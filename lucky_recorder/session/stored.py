@@ -1,0 +1,199 @@
+"""Episodes and rows as they are stored, whoever wrote them (spec: Data columns, Episode metadata).
+
+pandas stores whole numbers as floats where one is missing, other writers have other kinds of lists, or no column for
+what no episode of a file has. All of it says the same, and is read as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import FormatError
+from lucky_recorder.session import layout
+from lucky_recorder.storage.untrusted import Folder, format_errors, plain
+
+_COUNTS = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index")
+_PLACE = ("chunk_index", "file_index")
+
+
+def read_episodes(files: Folder) -> pa.Table:
+    """Read every file under ``meta/episodes``, as one table in order of ``episode_index``.
+
+    Raises:
+        FormatError: If a file cannot be read, lacks a column, or does not go with the others.
+    """
+    names = [name for name in files.files(layout.EPISODES) if name.endswith(".parquet")]
+    # A session whose episodes were all discarded lists none, and is still one.
+    if not names:
+        return pa.table({c: pa.array([], pa.int64()) for c in (*_COUNTS, *_PLACE)})
+    tables = [as_episodes(files.table(name), files.path / name) for name in names]
+    with format_errors(files.path / layout.EPISODES):
+        return pa.concat_tables(tables, promote_options="default").sort_by(keys.EPISODE_INDEX)
+
+
+def as_episodes(table: pa.Table, path: Path) -> pa.Table:
+    """Return a file of ``meta/episodes`` with its numbers as int64, as the format has them.
+
+    Raises:
+        FormatError: If a column is missing, stands twice, or holds no whole numbers.
+    """
+    if len(set(table.column_names)) < table.num_columns:
+        raise FormatError(f"{path}: a column stands twice")
+    table = table.replace_schema_metadata(None)
+    for part in _PLACE:
+        # LeRobot's tools write the place of an episode's rows under one of its two names.
+        if part not in table.column_names and f"data/{part}" in table.column_names:
+            table = table.append_column(part, table[f"data/{part}"])
+    for number, name in enumerate(table.column_names):
+        if name in _COUNTS or name.endswith(_PLACE):
+            table = table.set_column(number, name, _whole(table[name], name, path))
+    if lacking := [c for c in (*_COUNTS, *_PLACE) if c not in table.column_names]:
+        raise FormatError(f"{path}: has no int64 column {lacking[0]!r}")
+    return table
+
+
+def _whole(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
+    """Return a column of whole numbers as int64; what pandas made of one with missing values is one too."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    elif not (pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        raise FormatError(f"{path}: has no int64 column {name!r}: it is {kind}")
+    with format_errors(path):
+        return column.cast(pa.int64())
+
+
+def read_rows(files: Folder, name: str, episode: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read an episode's rows, and only the row groups that hold them.
+
+    Args:
+        files: The session's files.
+        name: The data file.
+        episode: The episode's ``episode_index``.
+        columns: Names of the columns to read; all of them by default.
+
+    Raises:
+        KeyError: If a column is unknown.
+        FormatError: If the file is missing or broken.
+    """
+    number = keys.EPISODE_INDEX
+    with files.parquet(name) as file:
+        known = file.schema_arrow.names
+        wanted = known if columns is None else list(columns)
+        if unknown := [c for c in wanted if c not in known]:
+            raise KeyError(f"no column {unknown[0]!r}; {name} has {', '.join(known)}")
+        # Each episode we write is a row group of its own. Others may have written it otherwise: hence the filter.
+        groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), episode)]
+        table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, number])))
+        return plain(table.filter(pc.equal(table[number], episode)).select(wanted))
+
+
+def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
+    """Tell from a row group's statistics whether it can hold rows of an episode."""
+    for i in range(group.num_columns):
+        column = group.column(i)
+        if column.path_in_schema == keys.EPISODE_INDEX and column.is_stats_set and column.statistics.has_min_max:
+            return bool(column.statistics.min <= episode <= column.statistics.max)
+    return True
+
+
+def missing(files: Folder, name: str, episode: int) -> dict[str, int]:
+    """Count the rows of an episode in which a column has no value; columns without a gap are left out.
+
+    Raises:
+        FormatError: If the data file is missing or broken.
+    """
+    with files.parquet(name) as file:
+        gaps = [c for c in file.schema_arrow.names if _may_have_gaps(file.metadata, c, episode)]
+    rows = read_rows(files, name, episode, gaps)
+    return {c: lost for c in gaps if (lost := _rows_with_gaps(rows[c].combine_chunks()))}
+
+
+def _may_have_gaps(metadata: pq.FileMetaData, name: str, episode: int) -> bool:
+    """Tell from a file's statistics whether a column of an episode can lack a value."""
+    for g in range(metadata.num_row_groups):
+        group = metadata.row_group(g)
+        parts = [group.column(i) for i in range(group.num_columns)] if _may_hold(group, episode) else []
+        for part in parts:
+            if part.path_in_schema == name or part.path_in_schema.startswith(f"{name}."):
+                counted = part.is_stats_set and part.statistics.has_null_count
+                if not counted or part.statistics.null_count:
+                    return True
+    return False
+
+
+def _rows_with_gaps(column: pa.Array) -> int:
+    """Count the rows that have no value, or a list with a gap in it."""
+    if not pa.types.is_list(column.type):
+        return int(column.null_count)
+    whole = column.drop_null()
+    parents = pc.list_parent_indices(whole)
+    values = pc.list_flatten(whole)
+    while pa.types.is_list(values.type):
+        parents = parents.take(pc.list_parent_indices(values))
+        values = pc.list_flatten(values)
+    return int(column.null_count) + len(parents.filter(values.is_null()).unique())
+
+
+def by_tick(rows: pa.Table, column: str, ids: Sequence[int], where: str) -> pa.Table:
+    """Return an episode's rows tick by tick, those of each tick in the order of the robots.
+
+    Args:
+        rows: The rows, whole.
+        column: The column that says whose row it is.
+        ids: The robots' ids.
+        where: What the rows are, for the error.
+
+    Raises:
+        FormatError: If a tick has not one row of each robot.
+    """
+    found = rows[column].to_pylist()
+    if found == list(ids) * (len(found) // len(ids)):
+        return rows
+    # The format does not say in which order the rows of a tick stand.
+    places = {i: place for place, i in enumerate(ids)}
+    ticks = rows[keys.FRAME_INDEX].to_pylist()
+    order = sorted(range(len(found)), key=lambda row: (ticks[row], places.get(found[row], -1)))
+    if [found[row] for row in order] != list(ids) * (len(found) // len(ids)):
+        raise FormatError(f"{where}: a tick has not one row of each of {len(ids)} robots, by {column}")
+    return rows.take(pa.array(order, pa.int64()))
+
+
+def entity_column(files: Folder, name: str) -> str:
+    """Return the name of the column of a data file that says whose row it is.
+
+    Raises:
+        FormatError: If the file cannot be read, or has none.
+    """
+    with files.parquet(name) as file:
+        known = file.schema_arrow.names
+    for column in keys.ENTITY_COLUMNS:
+        if column in known:
+            return column
+    raise FormatError(
+        f"{files.path / name}: has no column {', '.join(keys.ENTITY_COLUMNS)}: it says not whose row it is"
+    )
+
+
+def entities(files: Folder, name: str, episode: int) -> tuple[int, ...]:
+    """Return the ids of the robots that have a row in the first tick of an episode, in their order.
+
+    Raises:
+        FormatError: If the file cannot be read, or its first tick is none.
+    """
+    column = entity_column(files, name)
+    try:
+        rows = read_rows(files, name, episode, [column, keys.FRAME_INDEX])
+    except KeyError as error:
+        raise FormatError(f"{files.path / name}: {error.args[0]}") from error
+    ticks = rows[keys.FRAME_INDEX].to_pylist()
+    ids = [i for i, tick in zip(rows[column].to_pylist(), ticks, strict=True) if tick == ticks[0]]
+    if not ids or len(set(ids)) < len(ids) or not all(type(i) is int for i in ids):
+        raise FormatError(f"{files.path / name}: {column}: {ids} are no robots' ids, one for each in a tick")
+    return tuple(ids)
