@@ -211,12 +211,13 @@ class Take:
 
     def freeze(self, verdict: Callable[[], bool | None]) -> None:
         """Keep the rows as they are; what the last step says of success is asked now, before it is forgotten."""
-        self.state = FROZEN
         try:
             self.verdict = verdict()
         except BaseException as error:  # whatever a callable of the user's raises
             self.fail(error)
             raise
+        # Last: a frozen take is not asked again, so an interrupt must not leave one that was never asked.
+        self.state = FROZEN
 
     def mark_reset(self, robot: int | None, is_seeded: bool) -> None:
         """Flag the next row as the first after a reset, of one robot or of all."""

@@ -204,8 +204,8 @@ def test_an_environment_that_does_not_say_its_rate_has_none(env: Any) -> None:
     assert resolve.control_rate(env) is None
 
 
-def test_a_step_that_is_no_time_is_an_error_that_names_data_hz() -> None:
-    with pytest.raises(SettingsError, match="set data_hz"):
+def test_a_step_that_is_no_time_is_an_error_that_names_control_hz() -> None:
+    with pytest.raises(SettingsError, match="set control_hz"):
         resolve.control_rate(SimpleNamespace(dt=float("inf")))
 
 

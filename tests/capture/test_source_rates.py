@@ -9,7 +9,7 @@ import mujoco
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.capture.schedule import clocks
+from lucky_recorder.capture.schedule import UNSETTLED, clocks
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.errors import SettingsError, StateError
 from tests.capture.models import scene, settings, source_of
@@ -70,7 +70,7 @@ WITHOUT_RATES = {"data_hz": None, "mode": "full_scene"}
 
 def learning(model: mujoco.MjModel, data: mujoco.MjData | None = None, **fields: Any) -> Source:
     data = mujoco.MjData(model) if data is None else data
-    return open_source(settings(**{**WITHOUT_RATES, **fields}), model, data, learns_rate=True)
+    return open_source(settings(**{**WITHOUT_RATES, **fields}), model, data, rates=UNSETTLED)
 
 
 def every_stream(rate: Any = None) -> dict[str, Any]:
@@ -88,23 +88,25 @@ def test_a_rate_that_nothing_says_is_refused_unless_it_will_be_learned() -> None
     assert not learning(model).has_rates
 
 
-@pytest.mark.parametrize("known", [{"data_hz": 50}, {"control": Fraction(50)}])
+@pytest.mark.parametrize("known", [{"data_hz": 50}, {"control_hz": 50}, {"rates": Fraction(50)}])
 def test_a_rate_that_is_known_is_not_learned(known: Any) -> None:
-    model, control = scene("joint_zoo"), known.get("control")
-    asked = settings(mode="full_scene", data_hz=known.get("data_hz"))
-    source = open_source(asked, model, mujoco.MjData(model), control=control, learns_rate=True)
+    model, control = scene("joint_zoo"), known.pop("rates", None)
+    asked = settings(mode="full_scene", **{"data_hz": None, **known})
+    rates = clocks(asked, control) if control else None
+    source = open_source(asked, model, mujoco.MjData(model), rates=rates)
     assert source.has_rates
     with pytest.raises(StateError, match="known already: 50 steps a second"):
-        source.settle_rates(Fraction(100))
+        source.learn_rates(0.01)
     assert source.clocks.data == 50
 
 
 def test_what_is_learned_is_what_would_have_been_known() -> None:
     model = scene("joint_zoo")
     fields = every_stream(25)
-    known = open_source(settings(**WITHOUT_RATES, **fields), model, mujoco.MjData(model), control=Fraction(50))
+    asked = settings(**WITHOUT_RATES, **fields)
+    known = open_source(asked, model, mujoco.MjData(model), rates=clocks(asked, Fraction(50)))
     source = learning(model, **fields)
-    source.settle_rates(Fraction(50))
+    source.learn_rates(0.02)
     assert source.has_rates
     assert source.clocks == known.clocks
     assert source.schema == known.schema
@@ -130,7 +132,7 @@ def test_what_a_stream_says_is_what_was_there_when_the_source_was_opened() -> No
     source = learning(model, **every_stream())
     before = source.schema.stream("observation.images.overview_depth").info["sensor_params"]["focal_px"]
     model.cam_fovy[:] *= 1.5
-    source.settle_rates(Fraction(50))
+    source.learn_rates(0.02)
     assert source.schema.stream("observation.images.overview_depth").info["sensor_params"]["focal_px"] == before
 
 
@@ -152,7 +154,7 @@ def test_a_learned_rate_that_cannot_be_is_refused_and_nothing_is_settled(
     source = learning(scene("joint_zoo"), **fields)
     schema, snapshot = source.schema, source.snapshot
     with pytest.raises(SettingsError, match=why):
-        source.settle_rates(Fraction(control))
+        source.learn_rates(1 / control)
     assert not source.has_rates
     assert source.schema is schema
     assert source.snapshot == snapshot
@@ -176,6 +178,6 @@ def test_new_data_are_followed_before_the_rates_are_known() -> None:
     model = scene("joint_zoo")
     source, fresh = learning(model), mujoco.MjData(model)
     assert source.rebind(model, fresh) is False
-    source.settle_rates(Fraction(50))
-    assert source.time is fresh
+    source.learn_rates(0.02)
+    assert source.pulse.data is fresh
     assert source.schema.hz == 50

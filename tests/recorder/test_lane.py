@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lucky_recorder.capture.schedule import clocks
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.errors import CaptureError
@@ -31,7 +32,8 @@ class Shown:
 
 def lane_on(env: CountEnv, task: int = 0, **settings: Any) -> tuple[Lane, Source, Shown]:
     fields = {"cameras": [{"name": "seen", "source": "render", "width": 64, "height": 48}], **settings}
-    source = open_source(RecorderSettings.of(fields), env.model, env.data, env, env.render, Fraction(50))
+    asked = RecorderSettings.of(fields)
+    source = open_source(asked, env.model, env.data, env, env.render, clocks(asked, Fraction(50)))
     source.moment.obs = np.array([0.0])
     shown = Shown()
     return Lane(source, task, shown), source, shown

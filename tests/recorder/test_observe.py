@@ -109,7 +109,7 @@ def test_a_state_that_moves_on_before_the_tick_is_looked_at_anew(bare: Any, read
     before = observer.observe()
     observer.env.t = 7
     observer.env._show()
-    observer.env.data.time += 1e-6
+    observer.env.data.time += 1e-10
     advance(2)
     observer.end_current_episode(success=True)
     observer.stop_recording()

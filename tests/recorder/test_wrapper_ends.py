@@ -19,7 +19,8 @@ def test_done_freezes_the_rows_until_the_verdict(record: Any, read_back: Any) ->
     assert env.recorder.take.lane.ticks == 2
     env.end_episode(success=False)
     steps(env, 2)
-    env.reset()
+    with pytest.warns(RuntimeWarning, match=r"^5 steps came after one that had ended its episode"):
+        env.reset()
     steps(env, 2)
     env.close()
     episodes = read_back(env.session_path)
@@ -105,7 +106,8 @@ def test_steps_after_done_are_no_rows_whoever_begins_an_episode(record: Any, rea
         steps(env, 1)
     else:
         steps(env, 5)
-        env.reset(seed=1)
+        with pytest.warns(RuntimeWarning, match=r"^5 steps came after"):
+            env.reset(seed=1)
     steps(env, 3)
     env.close()
     assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0, 1, 2], [100, 101, 102]]
@@ -119,7 +121,8 @@ def test_a_done_that_was_no_row_is_done_all_the_same(record: Any, read_back: Any
     steps(env, 2)
     env.observer.begin_episode()
     steps(env, 2)
-    env.reset(seed=1)
+    with pytest.warns(RuntimeWarning, match=r"^2 steps came after"):
+        env.reset(seed=1)
     steps(env, 3)
     env.close()
     assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0], [100, 101, 102]]

@@ -54,7 +54,7 @@ def test_the_environments_own_objects_come_back(record: Any) -> None:
             self.returned = super().step(action)
             return self.returned
 
-    inner, given = Keeps(2), np.zeros(1)
+    inner, given = Keeps(3), np.zeros(1)
     env = record(inner)
     assert env.reset(seed=3, options={"anything": 1}) is inner.returned
     for _ in range(3):

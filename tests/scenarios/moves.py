@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
+import pytest
 
 ZERO = np.zeros(1, np.float32)
 
@@ -23,6 +25,13 @@ class Expected:
         if rows and (success or not self.discards):
             self.episodes.append((rows, success))
 
+    def warned(self) -> contextlib.AbstractContextManager[Any]:
+        """Steps after the last one of an episode are no rows, and told of with their number."""
+        late = self.t - self.length
+        if late <= 0:
+            return contextlib.nullcontext()
+        return pytest.warns(RuntimeWarning, match=f"^{late} steps came after one that had ended")
+
     def reset(self) -> None:
         self.end(success=True)
         self.number, self.t, self.open = self.number + 1, 0, []
@@ -37,7 +46,8 @@ def play(env: Any, expected: Expected, moves: list[str]) -> None:
     """Make the moves of a game of done and reset, and keep the books."""
     for move in moves:
         if move == "reset":
-            env.reset()
+            with expected.warned():
+                env.reset()
             expected.reset()
         elif move == "step":
             env.step(ZERO)

@@ -259,9 +259,11 @@ def test_an_environment_that_skips_other_frames_than_it_says_is_refused(tmp_path
 def test_elsewhere_a_rate_above_the_control_rate_is_refused(tmp_path: Path) -> None:
     for settings in ({"data_hz": 500}, {"cameras": [{"name": "wall", "frame_rate": 100, **SIZE}]}):
         env = lr.RecordSession(CountEnv(3, mujoco=True), output_dir=tmp_path, **settings)
-        with pytest.raises(lr.SettingsError, match="is above the fastest rate here; the nearest: 50 Hz"):
-            env.reset()
-    assert list(tmp_path.iterdir()) == []
+        env.reset()
+        with pytest.raises(lr.SettingsError, match="is above the control rate as measured .*; the nearest: 50 Hz"):
+            env.step(np.zeros(1))
+        env.close()
+    assert list(tmp_path.glob("DataSessions/*")) == []
 
 
 def test_which_environments_can_be_stepped_in_parts() -> None:
