@@ -18,9 +18,11 @@ from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, EpisodeBuffer
 from lucky_recorder.recorder.policies import Ran
 
-Copies = list[tuple[Any, Any, Any]]
+Copies = list[tuple[Any, Any, Any, Any]]
 # At hand: to look it up in `math` costs a tenth of a copy.
-_INFINITE = math.inf
+_is_finite = math.isfinite
+# Up to so many values, Python adds them up sooner than numpy multiplies them.
+_FEW = 12
 
 
 class RowFiller:
@@ -61,7 +63,11 @@ class RowFiller:
 
     def _pairs(self, phase: Phase) -> Copies:
         mine = [(self.buffer.blocks[c.name].open, c.view) for c in self._viewed if c.phase == phase]
-        return [(block, view, view.dot) for block, view in mine if view is not None]
+        return [
+            (block, view, view.tolist if view.ndim == 1 and view.size <= _FEW else None, view.dot)
+            for block, view in mine
+            if view is not None
+        ]
 
     def read_before(self, tick: int) -> None:
         """Read what a row holds of the state before its step.
@@ -70,10 +76,10 @@ class RowFiller:
             CaptureError: If a value is not finite, or a column's source gave what cannot be recorded.
         """
         row = self._row
-        for block, view, dot in self._copies_before:
+        for block, view, listed, dot in self._copies_before:
             block[row] = view
-            # One product tells whether all of it is finite; only where it does not, each value is looked at.
-            if not dot(view) < _INFINITE:
+            # One number tells whether all of it is finite; only where it does not, each value is looked at.
+            if not _is_finite(dot(view) if listed is None else sum(listed())):
                 self._refuse_infinite("before", tick)
         for channel in self._reads_before:
             self._read(channel)
@@ -85,9 +91,9 @@ class RowFiller:
             CaptureError: As for `read_before`.
         """
         row = self._row
-        for block, view, dot in self._copies_after:
+        for block, view, listed, dot in self._copies_after:
             block[row] = view
-            if not dot(view) < _INFINITE:
+            if not _is_finite(dot(view) if listed is None else sum(listed())):
                 self._refuse_infinite("after", tick)
         if self._refresh is not None:
             self._refresh()

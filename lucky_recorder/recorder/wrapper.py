@@ -10,18 +10,16 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.errors import CaptureError, SettingsError, StateError
-from lucky_recorder.recorder.arrival import Arrivals, copied
+from lucky_recorder.errors import StateError
+from lucky_recorder.recorder.arrival import copied
+from lucky_recorder.recorder.course import RECORDED, Course
 from lucky_recorder.recorder.formats import own_sinks
 from lucky_recorder.recorder.observer import checked_reward, observer_of
-from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.policies import Ran, without
 from lucky_recorder.recorder.recorder import Recorder
-from lucky_recorder.recorder.stage import Stage, Unrecorded, trigger
-from lucky_recorder.recorder.subject import Subject
-from lucky_recorder.recorder.success import SuccessSignal, truth
+from lucky_recorder.recorder.stage import Stage
+from lucky_recorder.recorder.success import truth
 from lucky_recorder.recorder.take import FROZEN, OPEN, Take
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -29,9 +27,6 @@ from lucky_recorder.settings.validators import callable_name
 
 KEEP_EPISODE = "keep_episode"
 Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
-
-
-RECORDED = Stage.RECORDED
 
 
 class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -79,15 +74,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.settings = settled
         self.recorder = Recorder(settled, given)
         self.observer = observer_of(self.recorder)
-        self._success = SuccessSignal(settled, env)
-        self._trigger = trigger(settled)
-        self._policy_period, self._shows_success = settled.policy_period, settled.gym_columns
-        self._subject = Subject(env)
-        self._arrivals = Arrivals(settled, self._success)
-        self._unrecorded = Unrecorded()
-        self._resets = 0
-        self._stage = Stage.RECORDED
-        self._parts: PartedSteps | None = None
+        self._course = Course(self.recorder, env)
+        self._policy_period = settled.policy_period
         # The open take, or one that has ended: to ask the recorder for it costs as much as to copy a row.
         self._take: Take | None = None
         self._ran: Ran = True
@@ -105,20 +93,22 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk.
         """
-        keeps = bool(options and options.get(KEEP_EPISODE)) and self._goes_on()
+        course = self._course
+        keeps = bool(options and options.get(KEEP_EPISODE)) and course.goes_on
         if options and KEEP_EPISODE in options:
             options = {key: value for key, value in options.items() if key != KEEP_EPISODE} or None
         if not keeps:
-            self._end_by_itself()
+            course.end_by_itself()
         result = self.env.reset(seed=seed, options=options)
-        self._arrivals.reset(result)
+        course.arrivals.reset(result)
         if not keeps:
-            self._begin(seed)
+            course.begin(seed)
+            self._ran = True
         elif self.recorder.take is not None:
-            self._rebind()
+            course.rebind()
             self.recorder.mark_reset(is_seeded=seed is not None)
         # Last: where warnings are errors this raises, and then the episode has begun all the same.
-        self._unrecorded.tell_of_steps()
+        course.unrecorded.tell_of_steps()
         return result
 
     def step(self, action: Any) -> Result:
@@ -128,14 +118,13 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             CaptureError: If the step cannot be recorded; its episode is ended as failed, the session stays open.
             StreamError: If a stream has failed; the session is closed then.
         """
-        take = self._take
+        course, take = self._course, self._take
         if take is None or take.state is not OPEN:
-            # Another may have been begun through the other face.
+            # Another may have been begun, through the other face too.
             self._take = take = self.recorder.take
-        if take is None or take.state is not OPEN or self._stage is not RECORDED:
+        if take is None or take.state is not OPEN or course.stage is not RECORDED:
             return self._step_between(action)
-        moment = take.moment
-        arrivals = self._arrivals
+        moment, arrivals = take.moment, course.arrivals
         moment.obs = arrivals.observation
         # The environment may clip it in place.
         moment.action = copied(action) if arrivals.keeps_all else action
@@ -145,10 +134,11 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         # the one before it: going on would leave a gap that nobody sees.
         result = None
         try:
-            if self._parts is not None:
-                result = self._step_in_parts(self._parts, take, action, new_policy_step)
+            if course.parts is not None:
+                result = course.parts.run(take, lambda: self._inner_step(take, moment, action), new_policy_step)
             elif take.look():
-                result = self._inner_step(take, moment, action)
+                result = self.env.step(action)
+                course.take_in(take, result, moment)
                 take.settle(new_policy_step)
         except BaseException as error:  # as said above
             take.fail(error)
@@ -157,7 +147,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return self._step_between(action)
         self._ran = True
         if arrivals.is_over and take.state is OPEN:
-            self._freeze(take)
+            course.freeze(take)
         return result
 
     def close(self) -> None:
@@ -168,21 +158,22 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             LuckyRecorderError: The first thing that failed in the session; the environment is closed all the same.
         """
-        take = self.recorder.take
+        course, take = self._course, self.recorder.take
+        self._take = None
         try:
             if take is not None and take.state is FROZEN:
-                self._end_by_itself()
+                course.end_by_itself()
         finally:
             try:
                 if self.recorder.is_recording:
                     self.recorder.close("close() was called")
             finally:
-                if self._stage is not Stage.CLOSED:
-                    self._stage = Stage.CLOSED
-                    if self._parts is not None:
-                        self._parts.remove()
+                if course.stage is not Stage.CLOSED:
+                    course.stage = Stage.CLOSED
+                    if course.parts is not None:
+                        course.parts.remove()
                     self.env.close()
-        self._unrecorded.tell_of_steps()
+        course.unrecorded.tell_of_steps()
 
     # What the user says.
 
@@ -200,7 +191,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if take is None:
             raise StateError("end_episode() needs an open episode, and there is none; call reset() first")
         said = None if success is None else truth(success, "success")
-        self._end(take, said, checked_reward(reward))
+        self._course.end(take, said, checked_reward(reward))
 
     def observe(self) -> dict[str, Any]:
         """Return what the coming step will record of what a policy may see, by feature key; see `Observer.observe`.
@@ -208,12 +199,11 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             StateError: If no episode is open.
         """
-        if self._stage is Stage.BEGINS:
-            self._begin_by_itself()
+        self._course.begin_if_due()
         take = self.recorder.take
         if take is None or take.state is not OPEN:
             raise StateError("observe() needs an open episode that goes on, and there is none; call reset() first")
-        take.moment.obs, take.moment.action = self._arrivals.observation, None
+        take.moment.obs, take.moment.action = self._course.arrivals.observation, None
         return self.observer.observe()
 
     def set_task(self, index: int) -> None:
@@ -237,8 +227,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StateError: If no episode is open.
             SettingsError: If a value is no JSON.
         """
-        if self._stage is Stage.BEGINS:
-            self._begin_by_itself()
+        self._course.begin_if_due()
         self.observer.mark_event(kind, **fields)
 
     def hold(self, robot: str | None = None) -> None:
@@ -278,144 +267,15 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _inner_step(self, take: Take, moment: Moment, action: Any) -> Result:
         """Step the environment, and keep what only the step knows, for columns and for the verdict."""
         result = self.env.step(action)
-        arrivals = self._arrivals
-        arrivals.step(result, moment)
-        # Columns of the observation that the action was chosen on have been read; what is asked now sees the next one.
-        moment.obs = arrivals.observation
-        is_there = self._subject.is_still_there
-        if is_there is not None and not is_there():
-            self._rebind_inside(take)
-        is_said = False
-        if moment.done:
-            # Before its last row is settled: an interrupt must not let another row follow it.
-            self._stage = Stage.DONE
-            is_said = self._subject.says_reset(moment.info)
-            arrivals.end(moment)
-        if not take.led_on(moment.done, is_said):
-            take.was_reset = True
-            self._stage, arrivals.is_over = Stage.DONE, True
-        if self._shows_success:
-            moment.success = bool(self._ask(take))
+        self._course.take_in(take, result, moment)
         return result
-
-    def _rebind_inside(self, take: Take) -> None:
-        """Look at the model and data that a step has put in the place of others, from its command on."""
-        try:
-            self._rebind(in_step=True)
-        except SettingsError as error:
-            raise CaptureError(f"within a step: {error}") from error
-        if take.state is not OPEN:
-            take.lane.drop_half()
-
-    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: Ran) -> Result:
-        return parts.run(take, lambda: self._inner_step(take, take.moment, action), new_policy_step)
-
-    def _freeze(self, take: Take) -> None:
-        """Keep the rows as they are until the verdict falls."""
-        if take.was_reset:
-            self._stage = Stage.BEGINS
-        take.freeze(lambda: self._ask(take))
-        if take.was_reset and self.recorder.loses_reset_steps:
-            self._unrecorded.tell_of_reset()
-
-    def _ask(self, take: Take) -> bool | None:
-        """Ask about success; a callable sees the state and the observation that the last step has led to."""
-        if self._success.is_callable:
-            take.refresh()
-            take.moment.obs = self._arrivals.observation
-        return self._success.peek(take.moment, may_ask=not take.was_reset)
-
-    # What is not recorded.
 
     def _step_between(self, action: Any) -> Result:
-        """Step without a row. An environment that resets itself, within a step or on the next, begins an episode."""
-        if self._stage is Stage.BEGINS:
-            self._begin_by_itself()
+        """Step without a row, unless the environment has begun an episode by itself."""
+        if self._course.begin_if_due():
+            self._ran = True
             return self.step(action)
-        was_over, before = self._arrivals.is_over, self._subject.beat()
+        before = self._course.subject.beat()
         result = self.env.step(action)
-        if not self._is_awaited():
-            return result
-        moment = Moment()
-        self._arrivals.step(result, moment)
-        was_reset = self._subject.was_reset_since(before, moment.done and not was_over)
-        if was_over:
-            was_reset |= self._subject.resets_on_next_step
-        elif moment.done:
-            was_reset |= self._subject.says_reset(moment.info)
-        if was_reset:
-            self._stage = Stage.BEGINS
-        elif was_over:
-            self._unrecorded.steps += self._stage is Stage.DONE
-            self._arrivals.is_over = True
-        elif moment.done and self._stage is RECORDED:
-            self._stage = Stage.DONE
+        self._course.take_in_unrecorded(result, before)
         return result
-
-    def _is_awaited(self) -> bool:
-        """Tell whether another episode may be recorded."""
-        is_over = self.recorder.recording is not None and not self.recorder.is_recording
-        return self._stage is not Stage.CLOSED and not is_over
-
-    # One episode.
-
-    def _goes_on(self) -> bool:
-        """Tell whether a reset can stay within the present episode."""
-        take = self.recorder.take
-        is_open = take is not None and take.state is OPEN
-        return self._stage is Stage.SKIPPED or (is_open and self._stage is RECORDED)
-
-    def _begin_by_itself(self) -> None:
-        """Begin the episode that the environment has begun by itself."""
-        self._end_by_itself()
-        self._arrivals.is_over = False
-        self._begin(None)
-
-    def _begin(self, seed: int | None) -> None:
-        """Begin an episode after a reset; the very first opens the session."""
-        number, self._resets = self._resets, self._resets + 1
-        self._ran = True
-        if self._stage is not Stage.CLOSED:
-            self._stage = Stage.RECORDED if self._trigger(number) else Stage.SKIPPED
-        if not self._is_awaited():
-            return
-        if self._stage is not Stage.RECORDED:
-            self._subject.locate()
-            return
-        if self.recorder.is_recording:
-            self._rebind()
-            self.recorder.begin(seed)
-        else:
-            self.recorder.start(self._subject.open_source(self.settings), seed)
-        self.recorder.mark_reset()
-        self._prepare(self.recorder.open_take())
-
-    def _prepare(self, take: Take) -> None:
-        take.moment.clear()
-        if take.ticks_per_step > 1 and self._parts is None:
-            self._parts = PartedSteps(self.env, take.ticks_per_step)
-
-    def _rebind(self, in_step: bool = False) -> None:
-        """Find the simulation again: some environments make a new one at every reset, or within a step."""
-        found = self._subject.locate()
-        if found is not None and self.recorder.recording is not None:
-            self.recorder.recording.rebind(*found, in_step)
-
-    def _end_by_itself(self) -> None:
-        """End the open episode, if there is one, with the verdict of its last step."""
-        if self.recorder.take is not None:
-            self._end(self.recorder.take, None, None)
-
-    def _end(self, take: Take, said: bool | None, reward: float | None) -> None:
-        """End the open episode with the verdict that was said, or else with its last step's."""
-        try:
-            if said is None and take.has_rows:
-                # A frozen take was asked when it froze: since then the environment may have gone on.
-                said = take.verdict if take.state is FROZEN else self._ask(take)
-                if said is None:
-                    self._success.complain()
-        finally:
-            # Also where asking raises: the episode is over either way.
-            reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
-            self._take = None
-            self.recorder.end(Outcome(bool(said), reason, reward))

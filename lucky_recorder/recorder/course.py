@@ -1,0 +1,194 @@
+"""The course of an environment: which of its episodes begins when, whether it is recorded, and how it ends.
+
+Gymnasium's calls are not enough to tell. An environment may begin an episode by itself, within a step or on the step
+after, and the verdict of one that is over may be said later. `RecordSession` steps; what a step means for the episodes
+is decided here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lucky_recorder.capture.moment import Moment
+from lucky_recorder.episode.record import Outcome, Reason
+from lucky_recorder.errors import CaptureError, SettingsError
+from lucky_recorder.recorder.arrival import Arrivals
+from lucky_recorder.recorder.parts import PartedSteps
+from lucky_recorder.recorder.recorder import Recorder
+from lucky_recorder.recorder.stage import Stage, Unrecorded, trigger
+from lucky_recorder.recorder.subject import Subject
+from lucky_recorder.recorder.success import SuccessSignal
+from lucky_recorder.recorder.take import FROZEN, OPEN, Take
+
+RECORDED = Stage.RECORDED
+
+
+class Course:
+    """The episodes of one environment.
+
+    Attributes:
+        stage: What becomes of the present one.
+        subject: The environment.
+        arrivals: What it has returned.
+        parts: Takes its steps in parts; None where they are whole.
+        unrecorded: What is told of steps that are no rows.
+
+    Args:
+        recorder: What records it.
+        env: The environment.
+    """
+
+    def __init__(self, recorder: Recorder, env: Any) -> None:
+        self.stage = Stage.RECORDED
+        self.subject = Subject(env)
+        self.parts: PartedSteps | None = None
+        self.unrecorded = Unrecorded()
+        self._recorder = recorder
+        self._success = SuccessSignal(recorder.settings, env)
+        self.arrivals = Arrivals(recorder.settings, self._success)
+        self._trigger = trigger(recorder.settings)
+        self._shows_success = recorder.settings.gym_columns
+        self._resets = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a reset can stay within the present episode."""
+        take = self._recorder.take
+        is_open = take is not None and take.state is OPEN
+        return self.stage is Stage.SKIPPED or (is_open and self.stage is RECORDED)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether another episode may be recorded."""
+        is_over = self._recorder.recording is not None and not self._recorder.is_recording
+        return self.stage is not Stage.CLOSED and not is_over
+
+    # Its beginning.
+
+    def begin_if_due(self) -> bool:
+        """Begin the episode that the environment has begun by itself; returns whether it had."""
+        if self.stage is not Stage.BEGINS:
+            return False
+        self.end_by_itself()
+        self.arrivals.is_over = False
+        self.begin(None)
+        return True
+
+    def begin(self, seed: int | None) -> None:
+        """Begin an episode after a reset; the very first opens the session."""
+        number, self._resets = self._resets, self._resets + 1
+        if self.stage is not Stage.CLOSED:
+            self.stage = RECORDED if self._trigger(number) else Stage.SKIPPED
+        if not self.is_awaited:
+            return
+        if self.stage is not RECORDED:
+            self.subject.locate()
+            return
+        recorder = self._recorder
+        if recorder.is_recording:
+            self.rebind()
+            recorder.begin(seed)
+        else:
+            recorder.start(self.subject.open_source(recorder.settings), seed)
+        recorder.mark_reset()
+        take = recorder.open_take()
+        take.moment.clear()
+        if take.ticks_per_step > 1 and self.parts is None:
+            self.parts = PartedSteps(self.subject.env, take.ticks_per_step)
+
+    def rebind(self, in_step: bool = False) -> None:
+        """Find the simulation again: some environments make a new one at every reset, or within a step."""
+        found = self.subject.locate()
+        if found is not None and self._recorder.recording is not None:
+            self._recorder.recording.rebind(*found, in_step)
+
+    # Its steps.
+
+    def take_in(self, take: Take, result: Any, moment: Moment) -> None:
+        """Take in what a step of the open take has returned, and see what it did to the simulation."""
+        arrivals, subject = self.arrivals, self.subject
+        arrivals.step(result, moment)
+        # Columns of the observation that the action was chosen on have been read; what is asked now sees the next one.
+        moment.obs = arrivals.observation
+        is_there = subject.is_still_there
+        if is_there is not None and not is_there():
+            self._rebind_inside(take)
+        is_said = False
+        if moment.done:
+            # Before its last row is settled: an interrupt must not let another row follow it.
+            self.stage = Stage.DONE
+            is_said = subject.says_reset(moment.info)
+            arrivals.end(moment)
+        if not take.led_on(moment.done, is_said):
+            take.was_reset = True
+            self.stage, arrivals.is_over = Stage.DONE, True
+        if self._shows_success:
+            moment.success = bool(self.ask(take))
+
+    def _rebind_inside(self, take: Take) -> None:
+        """Look at the model and data that a step has put in the place of others, from its command on."""
+        try:
+            self.rebind(in_step=True)
+        except SettingsError as error:
+            raise CaptureError(f"within a step: {error}") from error
+        if take.state is not OPEN:
+            take.lane.drop_half()
+
+    def take_in_unrecorded(self, result: Any, before: Any) -> None:
+        """Take in what a step that is no row has returned: it may have begun another episode.
+
+        Args:
+            result: What ``env.step`` has returned.
+            before: How the simulation stood before it: `Subject.beat`.
+        """
+        if not self.is_awaited:
+            return
+        was_over, moment = self.arrivals.is_over, Moment()
+        self.arrivals.step(result, moment)
+        was_reset = self.subject.was_reset_since(before, moment.done and not was_over)
+        if was_over:
+            was_reset |= self.subject.resets_on_next_step
+        elif moment.done:
+            was_reset |= self.subject.says_reset(moment.info)
+        if was_reset:
+            self.stage = Stage.BEGINS
+        elif was_over:
+            self.unrecorded.steps += self.stage is Stage.DONE
+            self.arrivals.is_over = True
+        elif moment.done and self.stage is RECORDED:
+            self.stage = Stage.DONE
+
+    # Its end.
+
+    def ask(self, take: Take) -> bool | None:
+        """Ask about success; a callable sees the state and the observation that the last step has led to."""
+        if self._success.is_callable and not take.was_reset:
+            take.refresh()
+            take.moment.obs = self.arrivals.observation
+        return self._success.peek(take.moment, may_ask=not take.was_reset)
+
+    def freeze(self, take: Take) -> None:
+        """Keep the rows of a take as they are until its verdict falls."""
+        if take.was_reset:
+            self.stage = Stage.BEGINS
+        take.freeze(lambda: self.ask(take))
+        if take.was_reset and self._recorder.loses_reset_steps:
+            self.unrecorded.tell_of_reset()
+
+    def end_by_itself(self) -> None:
+        """End the open episode, if there is one, with the verdict of its last step."""
+        if self._recorder.take is not None:
+            self.end(self._recorder.take, None, None)
+
+    def end(self, take: Take, said: bool | None, reward: float | None) -> None:
+        """End the open episode with the verdict that was said, or else with its last step's."""
+        try:
+            if said is None and take.has_rows:
+                # A frozen take was asked when it froze: since then the environment may have gone on.
+                said = take.verdict if take.state is FROZEN else self.ask(take)
+                if said is None:
+                    self._success.complain()
+        finally:
+            # Also where asking raises: the episode is over either way.
+            reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
+            self._recorder.end(Outcome(bool(said), reason, reward))
