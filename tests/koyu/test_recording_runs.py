@@ -35,7 +35,7 @@ def test_two_runs_append_a_third_brings_a_column_and_a_fourth_of_another_kind_is
     with pytest.raises(lr.SettingsError, match="keys='reward': only some of its bundles have this feature"):
         lr.koyu.Dataset(env.koyu_path, keys=["reward"])
     before = snapshot(tmp_path)
-    other = film(columns=[*PAIR, lr.Column("reward", "gym:reward", shape=(1, 1))])
+    other = film(columns=[*PAIR, lr.Column("reward", lambda moment: [0.0, 1.0], shape=2)])
     with pytest.raises(lr.SettingsError, match=r"features\['reward'\] is .* in this dataset"):
         other.reset()
     assert snapshot(tmp_path) == before
