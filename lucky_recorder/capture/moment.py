@@ -14,7 +14,8 @@ class Moment:
         env: The unwrapped environment, or None.
         robot: Name of the robot whose row is asked for.
         obs: The observation that the action is chosen on. When a callable is asked for a verdict, ``obs`` and ``data``
-            are those after the step.
+            are those after the step; where the environment has reset itself inside of it, they are gone, and asking for
+            one is an error, unless its info gives the last observation.
         action: What is given to ``env.step`` at this tick; None on a bare model.
         reward: What the step returned.
         terminated: Whether the environment ended the episode.

@@ -128,13 +128,17 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if take is None or self._stage is not RECORDED or take.state is not OPEN:
             return self._step_between(action)
         moment = take.moment
-        moment.obs, moment.action = self._arrivals.observation, self._arrivals.action(action)
+        moment.obs = self._arrivals.observation
+        moment.action = self._arrivals.action(action, is_read_inside=self._parts is not None)
         period = self.settings.policy_period
         new_policy_step = not self._is_held and (period == 1 or take.steps % period == 0)
         # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
         # the one before it: going on would leave a gap that nobody sees.
         result = None
         try:
+            is_there = self._subject.is_still_there
+            if is_there is not None and not is_there():
+                self._rebind_at("between two steps", take)
             if self._parts is not None:
                 result = self._step_in_parts(self._parts, take, action, new_policy_step)
             elif take.look():
@@ -265,7 +269,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         arrivals.step(result, moment)
         is_there = self._subject.is_still_there
         if is_there is not None and not is_there():
-            self._rebind_inside(take)
+            self._rebind_at("within a step", take)
         is_said = False
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.
@@ -274,17 +278,21 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             arrivals.end(moment)
         take.compare(moment.done, is_said)
         if take.was_reset:
-            self._stage, arrivals.is_over = Stage.DONE, True
+            self._stage, arrivals.is_over = Stage.BEGINS, True
         if self.settings.gym_columns:
             moment.success = bool(self._ask(take))
         return result
 
-    def _rebind_inside(self, take: Take) -> None:
-        """Look at the model and data that a step has put in the place of others, from its command on."""
+    def _rebind_at(self, when: str, take: Take) -> None:
+        """Look at the model and data that have been put in the place of others; where a step did it, from its command on.
+
+        Raises:
+            CaptureError: If there are none any more, or their rows would have another layout.
+        """
         try:
-            self._rebind(in_step=True)
+            self._rebind(in_step=take.lane.is_open)
         except SettingsError as error:
-            raise CaptureError(f"within a step: {error}") from error
+            raise CaptureError(f"{when}: {error}") from error
         if take.state is not OPEN:
             take.lane.drop_half()
 
@@ -293,8 +301,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _freeze(self, take: Take) -> None:
         """Keep the rows as they are until the verdict falls."""
-        if take.was_reset:
-            self._stage = Stage.BEGINS
         take.freeze(lambda: self._ask(take))
         if take.was_reset and self.recorder.loses_reset_steps:
             self._unrecorded.tell_of_reset()
@@ -302,8 +308,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _ask(self, take: Take) -> bool | None:
         """Ask about success; a callable sees the state and the observation that the last step has led to."""
         if self._success.is_callable:
-            take.refresh()
-            take.moment.obs = self._arrivals.observation
+            take.moment.obs = self._arrivals.final if take.was_reset else self._arrivals.observation
+            if not take.was_reset:
+                take.refresh()
         return self._success.peek(take.moment, may_ask=not take.was_reset)
 
     # What is not recorded.
@@ -313,13 +320,13 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if self._stage is Stage.BEGINS:
             self._begin_by_itself()
             return self.step(action)
-        was_over, before = self._arrivals.is_over, self._subject.beat()
+        was_over, is_first, before = self._arrivals.is_over, self._arrivals.is_fresh, self._subject.beat()
         result = self.env.step(action)
         if not self._is_awaited():
             return result
         moment = Moment()
         self._arrivals.step(result, moment)
-        was_reset = self._subject.was_reset_since(before)
+        was_reset = self._subject.was_reset_since(before, moment.done, is_first)
         if was_over:
             was_reset |= self._subject.resets_on_next_step
         elif moment.done:
@@ -349,8 +356,10 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _begin_by_itself(self) -> None:
         """Begin the episode that the environment has begun by itself."""
         self._end_by_itself()
-        self._arrivals.is_over = False
+        self._arrivals.is_over, self._arrivals.is_fresh = False, True
+        is_held = self._is_held
         self._begin(None)
+        self._is_held = is_held
 
     def _begin(self, seed: int | None) -> None:
         """Begin an episode after a reset; the very first opens the session."""
@@ -378,9 +387,16 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _rebind(self, in_step: bool = False) -> None:
         """Find the simulation again: some environments make a new one at every reset, or within a step."""
-        found = self._subject.locate()
-        if found is not None and self.recorder.recording is not None:
-            self.recorder.recording.rebind(*found, in_step)
+        found, recording = self._subject.locate(), self.recorder.recording
+        if recording is None:
+            return
+        if found is not None:
+            recording.rebind(*found, in_step)
+        elif recording.source.pulse is not None:
+            raise SettingsError(
+                "the MuJoCo model and data that were recorded are no longer in the environment, and no others are found "
+                "there: keep them in the same attributes, such as env.model and env.data"
+            )
 
     def _end_by_itself(self) -> None:
         """End the open episode, if there is one, with the verdict of its last step."""
