@@ -23,7 +23,9 @@ class Moment:
             step the one that the step has led to. None without MuJoCo.
         env: The unwrapped environment, or None.
         robot: Name of the robot whose row is asked for.
-        obs: The observation that the action is chosen on; after the step the one that it has led to.
+        obs: The observation that the action is chosen on; after the step the one that it has led to. Where the
+            environment has reset itself inside of the step that ended its episode, ``obs`` and ``data`` are gone, and a
+            verdict that asks for one is an error, unless the info gives the last observation.
         action: What is given to ``env.step`` at this tick; None on a bare model.
         reward: What the step returned.
         terminated: Whether the environment ended the episode.
@@ -124,29 +126,3 @@ class MomentBefore:
                 "give the column when='after'"
             )
         raise AttributeError(f"a moment has no {name!r}")
-
-
-class MomentReturned:
-    """A `Moment` of a step inside of which the simulation was reset: what it returned is known, the state is gone.
-
-    Args:
-        moment: The step's.
-    """
-
-    __slots__ = ("_moment",)
-
-    def __init__(self, moment: Moment) -> None:
-        self._moment = moment
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "obs":
-            said = self._moment.info
-            final = next((said[key] for key in ("final_obs", "final_observation") if said.get(key) is not None), None)
-            if final is not None:
-                return final
-        if name in ("data", "obs", "env"):
-            raise CaptureError(
-                f"moment.{name} is asked for a verdict, but the environment reset itself inside the step: that is of "
-                "the next episode already; decide by moment.info, moment.reward or moment.terminated"
-            )
-        return getattr(self._moment, name)

@@ -14,11 +14,14 @@ import numpy as np
 
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.errors import CaptureError, shown
-from lucky_recorder.recorder.success import SuccessSignal, truth
+from lucky_recorder.recorder.success import GONE, SuccessSignal, truth
 from lucky_recorder.settings.recorder import RecorderSettings
 
+# By which entries of info a step that has reset the environment gives the observation that it had led to: gymnasium's
+# words, those of its older versions, and Stable-Baselines3's.
+FINAL_OBSERVATIONS = ("final_obs", "final_observation", "terminal_observation")
 # Where gymnasium's vector environments, and those that follow them, put the info of the episode that has ended.
-_FINAL = "final_info"
+FINAL_INFO = "final_info"
 _GYMNASIUM = "gymnasium's environments return"
 _OF_A_STEP = "(observation, reward, terminated, truncated, info)"
 # Whether a step ends an episode, by what it returns; numpy's truth values are equal to these, and so found.
@@ -32,6 +35,8 @@ class Arrivals:
     Attributes:
         observation: The last observation: the one that the next action is chosen on.
         is_over: Whether the last step has ended its episode.
+        is_fresh: Whether no step was taken since the last reset.
+        final: The observation that the last step of an episode had led to before it reset the environment.
         keeps_all: Whether functions of the user's may look at anything, so that everything must be kept as it arrives.
 
     Args:
@@ -42,6 +47,8 @@ class Arrivals:
     def __init__(self, settings: RecorderSettings, success: SuccessSignal) -> None:
         self.observation: Any = None
         self.is_over = False
+        self.is_fresh = True
+        self.final: Any = GONE
         self._first, self._hear = success.keys[0], success.hear
         columns = settings.columns if settings.record_data else ()
         # A function of the user's may look at anything.
@@ -60,7 +67,7 @@ class Arrivals:
             remedy = "wrap the environment so that its reset returns an info too, as an empty dict if there is nothing"
             raise CaptureError(f"env.reset returned {shown(result)}; {_GYMNASIUM} (observation, info): {remedy}")
         self.observation = copied(result[0]) if self._keeps_observations else result[0]
-        self.is_over = False
+        self.is_over, self.is_fresh = False, True
 
     def step(self, result: Any, moment: Moment) -> None:
         """Take in what a step has returned.
@@ -84,12 +91,15 @@ class Arrivals:
         # Most say nothing, or a plain truth value. This is done at every step, so without a call.
         said = info.get(self._first)
         moment.said = said if said.__class__ is bool else self._hear(info)
+        self.is_fresh = False
         is_over = (moment.terminated is not False or truncated is not False) and ends(moment.terminated, truncated)
         moment.done = self.is_over = is_over
 
     def end(self, moment: Moment) -> None:
-        """Take the info of the episode that a step has ended, where that of the next one stands in its place."""
-        final = moment.info.get(_FINAL)
+        """Take what a step says of the episode that it has ended, where that of the next one stands in its place."""
+        told = (moment.info[key] for key in FINAL_OBSERVATIONS if moment.info.get(key) is not None)
+        self.final = next(told, GONE)
+        final = moment.info.get(FINAL_INFO)
         if isinstance(final, Mapping):
             said = self._hear(final)
             moment.said = moment.said if said is None else said

@@ -61,7 +61,6 @@ class EpisodeBuffer:
         flags: A byte of frame flags per data tick.
         robot_flags: Further flags of single robots, by ``(data tick, robot)``.
         tasks: ``(data tick, task_index)`` from which on a task is set, ascending.
-        commands: The mapping of the commands, as the ranges were when the episode began.
         events: What was marked, in order.
     """
 
@@ -71,13 +70,22 @@ class EpisodeBuffer:
         self.flags = bytearray()
         self.robot_flags: dict[tuple[int, int], int] = {}
         self.tasks = [(0, task)]
-        self.commands = commands
+        self._mappings = [(0, commands)]
         self.events: list[Event] = []
 
     @property
     def data_ticks(self) -> int:
         """Finished data ticks."""
         return len(self.flags)
+
+    @property
+    def commands(self) -> CommandMap | None:
+        """The mapping of the present commands, as the ranges were when the episode began or its model was replaced."""
+        return self._mappings[-1][1]
+
+    def map_commands(self, commands: CommandMap | None) -> None:
+        """Set the mapping of the commands from the open tick on: a model that replaces another has its own ranges."""
+        self._mappings.append((self.data_ticks, commands))
 
     def set_task(self, index: int) -> None:
         """Set the task of the ticks from here on."""
@@ -109,7 +117,9 @@ class EpisodeBuffer:
         missing: dict[str, NDArray[np.bool_]] = {}
         for column in columns:
             name = column.channel.name
-            values[column.field.name] = column.derive(self.blocks[name].rows(data_ticks), robots, self.commands)
+            values[column.field.name] = column.derive(
+                self.blocks[name].rows(data_ticks), robots, _InTurn(self._mappings)
+            )
             if name in self.missing:
                 absent = np.frombuffer(bytes(self.missing[name][:data_ticks]), np.bool_)
                 missing[column.field.name] = np.repeat(absent, robots)
@@ -127,6 +137,20 @@ class EpisodeBuffer:
             if tick < len(flags):
                 flags[tick, robot] |= bits
         return flags.reshape(-1)
+
+
+class _InTurn:
+    """The mappings of an episode's commands, each from its own data tick on."""
+
+    def __init__(self, mappings: Sequence[tuple[int, CommandMap | None]]) -> None:
+        self._mappings = mappings
+
+    def to_action(self, ctrl: NDArray[Any]) -> NDArray[np.float64]:
+        values = np.array(ctrl, np.float64)
+        for start, commands in self._mappings:
+            if commands is not None:
+                values[start:] = commands.to_action(ctrl[start:])
+        return values
 
 
 class FinishedRows(NamedTuple):

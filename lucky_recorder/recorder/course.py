@@ -70,7 +70,7 @@ class Course:
         if self.stage is not Stage.BEGINS:
             return False
         self.end_by_itself()
-        self.arrivals.is_over = False
+        self.arrivals.is_over, self.arrivals.is_fresh = False, True
         self.begin(None)
         return True
 
@@ -97,10 +97,21 @@ class Course:
             self.parts = PartedSteps(self.subject.env, take.ticks_per_step)
 
     def rebind(self, in_step: bool = False) -> None:
-        """Find the simulation again: some environments make a new one at every reset, or within a step."""
-        found = self.subject.locate()
-        if found is not None and self._recorder.recording is not None:
-            self._recorder.recording.rebind(*found, in_step)
+        """Find the simulation again: some environments make a new one at every reset, or within a step.
+
+        Raises:
+            SettingsError: If there is none any more, or its rows would have another layout.
+        """
+        found, recording = self.subject.locate(), self._recorder.recording
+        if recording is None:
+            return
+        if found is not None:
+            recording.rebind(*found, in_step)
+        elif recording.source.pulse is not None:
+            raise SettingsError(
+                "the MuJoCo model and data that were recorded are no longer in the environment, and no others are found "
+                "there: keep them in the same attributes, such as env.model and env.data"
+            )
 
     # Its steps.
 
@@ -112,25 +123,29 @@ class Course:
         moment.obs = arrivals.observation
         is_there = subject.is_still_there
         if is_there is not None and not is_there():
-            self._rebind_inside(take)
+            self.rebind_at("within a step", take)
         is_said = False
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.
             self.stage = Stage.DONE
             is_said = subject.says_reset(moment.info)
             arrivals.end(moment)
-        if not take.led_on(moment.done, is_said):
+        if take.state is OPEN and not take.led_on(moment.done, is_said):
             take.was_reset = True
-            self.stage, arrivals.is_over = Stage.DONE, True
+            self.stage, arrivals.is_over = Stage.BEGINS, True
         if self._shows_success:
             moment.success = bool(self.ask(take))
 
-    def _rebind_inside(self, take: Take) -> None:
-        """Look at the model and data that a step has put in the place of others, from its command on."""
+    def rebind_at(self, when: str, take: Take) -> None:
+        """Look at the model and data that were put in the place of others; where a step did it, from its command on.
+
+        Raises:
+            CaptureError: If there are none any more, or their rows would have another layout.
+        """
         try:
-            self.rebind(in_step=True)
+            self.rebind(in_step=take.lane.is_open)
         except SettingsError as error:
-            raise CaptureError(f"within a step: {error}") from error
+            raise CaptureError(f"{when}: {error}") from error
         if take.state is not OPEN:
             take.lane.drop_half()
 
@@ -143,9 +158,9 @@ class Course:
         """
         if not self.is_awaited:
             return
-        was_over, moment = self.arrivals.is_over, Moment()
+        was_over, is_first, moment = self.arrivals.is_over, self.arrivals.is_fresh, Moment()
         self.arrivals.step(result, moment)
-        was_reset = self.subject.was_reset_since(before, moment.done and not was_over)
+        was_reset = self.subject.was_reset_since(before, moment.done, is_first)
         if was_over:
             was_reset |= self.subject.resets_on_next_step
         elif moment.done:
@@ -162,15 +177,14 @@ class Course:
 
     def ask(self, take: Take) -> bool | None:
         """Ask about success; a callable sees the state and the observation that the last step has led to."""
-        if self._success.is_callable and not take.was_reset:
-            take.refresh()
-            take.moment.obs = self.arrivals.observation
+        if self._success.is_callable:
+            take.moment.obs = self.arrivals.final if take.was_reset else self.arrivals.observation
+            if not take.was_reset:
+                take.refresh()
         return self._success.peek(take.moment, may_ask=not take.was_reset)
 
     def freeze(self, take: Take) -> None:
         """Keep the rows of a take as they are until its verdict falls."""
-        if take.was_reset:
-            self.stage = Stage.BEGINS
         take.freeze(lambda: self.ask(take))
         if take.was_reset and self._recorder.loses_reset_steps:
             self.unrecorded.tell_of_reset()

@@ -64,8 +64,9 @@ class Lane:
         """
         if not keeps_half:
             self.drop_half()
+        self.buffer.map_commands(self._source.commands())
         self._filler.attach(self._source)
-        self.watch.attach(self._source)
+        self.watch.attach(self._source, is_in_step=keeps_half)
         self._cache()
 
     @property

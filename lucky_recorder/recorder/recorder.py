@@ -92,8 +92,9 @@ class Recorder:
 
     @property
     def loses_reset_steps(self) -> bool:
-        """Whether a step that resets the simulation is no row, since rows hold what it was like after the step."""
-        return self.recording is not None and self.recording.source.reads_after_steps
+        """Whether a step that resets the simulation is no row: rows hold what it was like after, or it had no rate."""
+        source = None if self.recording is None else self.recording.source
+        return source is not None and (source.reads_after_steps or not source.has_rates)
 
     @property
     def robots(self) -> tuple[str, ...]:

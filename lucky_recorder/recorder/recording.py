@@ -198,6 +198,8 @@ class Recording:
         """
         take = self.take
         if self.source.rebind(model, data):
+            # One that waits is of a tick that is over by now.
+            self._renew()
             # What was seen of the old model must be drawn and scanned with the old one.
             seen = (take.number, take.lane.ticks) if in_step and take is not None else None
             # The worker has copies of its own: the environment goes on changing its model while pictures are drawn.

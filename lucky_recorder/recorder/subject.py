@@ -14,11 +14,11 @@ from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.pulse import Beat, Pulse, is_reset
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.recorder.arrival import FINAL_INFO, FINAL_OBSERVATIONS
 from lucky_recorder.settings.recorder import RecorderSettings
 
-# By which entries of a step's info environments say that they have reset themselves inside of it: gymnasium's words,
-# those of its older versions, and Stable-Baselines3's.
-_SAID = ("final_obs", "final_observation", "final_info", "terminal_observation")
+# By which entries of a step's info environments say that they have reset themselves inside of it.
+_SAID = (*FINAL_OBSERVATIONS, FINAL_INFO)
 _MODE = "autoreset_mode"
 
 
@@ -70,12 +70,13 @@ class Subject:
         """Return how its simulation stands; None where there is none."""
         return None if self._pulse is None else self._pulse.beat()
 
-    def was_reset_since(self, before: Beat | None, is_done: bool) -> bool:
-        """Tell whether its simulation was reset in a step, or made anew.
+    def was_reset_since(self, before: Beat | None, is_done: bool, is_first: bool) -> bool:
+        """Tell whether its simulation was reset in the step since then, or made anew.
 
         Args:
             before: How it stood before the step.
-            is_done: Whether the step says that it has ended its episode.
+            is_done: Whether the environment says that the step ended its episode.
+            is_first: Whether the step was the first since a reset.
         """
         if before is None or self.is_still_there is None:
             return False
@@ -83,7 +84,7 @@ class Subject:
             self.locate()
             return True
         now = self.beat()
-        return now is not None and is_reset(before, now, None, is_done, is_first=True)
+        return now is not None and is_reset(before, now, None, is_done, is_first)
 
 
 def _modes(env: Any) -> Iterator[Any]:

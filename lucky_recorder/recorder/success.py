@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lucky_recorder.capture.moment import Moment, MomentReturned, entry_of
-from lucky_recorder.errors import SettingsError
+from lucky_recorder.capture.moment import Moment, entry_of
+from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.notices import tell
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.validators import is_callable_name, load_callable
 
+
+class Gone:
+    """What stands for a state that nobody knows any more; whoever looks at it is told so."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise CaptureError(
+            "the environment reset itself inside the step that ended its episode: the state and the observation it led "
+            "to are gone. Let success look at the moment's info, reward or terminated, or have the environment give "
+            "its last observation as info['final_obs']"
+        )
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        self.__getattr__("")
+
+    __getitem__ = __array__ = __float__ = __len__ = __iter__ = _refuse
+
+
+GONE = Gone()
 _KEYS = ("is_success", "success")
 _REMEDY = "set success='info:KEY', 'terminated' or a callable, or say it with env.end_episode(success=...)"
 
@@ -77,13 +95,25 @@ class SuccessSignal:
             SettingsError: If it is said by a value that is no truth value.
         """
         if self._called is not None:
-            return truth(self._called(moment if may_ask else MomentReturned(moment)), "the success callable's answer")
+            return truth(self._call(self._called, moment, may_ask), "the success callable's answer")
         if self._setting == "terminated":
             return truth(moment.terminated, "terminated")
         said = moment.said
         if said is not None:
             return said if isinstance(said, bool) else truth(said.value, f"info[{said.key!r}]")
         return self._ask() if may_ask and self._setting == "auto" else None
+
+    @staticmethod
+    def _call(called: Callable[[Moment], Any], moment: Moment, is_there: bool) -> Any:
+        """Call the callable; where the environment has reset itself, the next episode's state is not shown to it."""
+        if is_there:
+            return called(moment)
+        present = moment.data, moment.env
+        moment.data = moment.env = GONE
+        try:
+            return called(moment)
+        finally:
+            moment.data, moment.env = present
 
     def _ask(self) -> bool | None:
         check = getattr(getattr(self._env, "unwrapped", self._env), "_check_success", None)

@@ -43,15 +43,20 @@ class Watch:
         self._steps = self._tick = 0
         self.attach(source)
 
-    def attach(self, source: Source) -> None:
-        """Watch what a source is bound to now. The time of the last look stays: a step may have replaced the data."""
+    def attach(self, source: Source, is_in_step: bool = False) -> None:
+        """Watch what a source is bound to now. The time of the last look stays: new data must go on from there.
+
+        Args:
+            source: As above.
+            is_in_step: Whether a step is under way that has replaced the data.
+        """
         pulse = source.pulse
         self._time: Any = None if pulse is None else pulse.data
         self._count = _nothing if pulse is None else pulse.steps
         self._instabilities = source.instabilities
         self._is_fresh = True
         # Other data count from another beginning.
-        self._steps = 0
+        self._steps = 0 if is_in_step else self._count()
         self._note_instabilities()
         self.learn_rates()
 

@@ -127,13 +127,16 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         moment, arrivals = take.moment, course.arrivals
         moment.obs = arrivals.observation
         # The environment may clip it in place.
-        moment.action = copied(action) if arrivals.keeps_all else action
+        moment.action = copied(action) if arrivals.keeps_all or course.parts is not None else action
         period = self._policy_period
         new_policy_step = (period == 1 or take.steps % period == 0) and self._ran
         # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
         # the one before it: going on would leave a gap that nobody sees.
         result = None
         try:
+            is_there = course.subject.is_still_there
+            if is_there is not None and not is_there():
+                course.rebind_at("between two steps", take)
             if course.parts is not None:
                 result = course.parts.run(take, lambda: self._inner_step(take, moment, action), new_policy_step)
             elif take.look():
@@ -273,7 +276,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def _step_between(self, action: Any) -> Result:
         """Step without a row, unless the environment has begun an episode by itself."""
         if self._course.begin_if_due():
-            self._ran = True
             return self.step(action)
         before = self._course.subject.beat()
         result = self.env.step(action)
