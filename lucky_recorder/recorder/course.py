@@ -109,8 +109,8 @@ class Course:
             recording.rebind(*found, in_step)
         elif recording.source.pulse is not None:
             raise SettingsError(
-                "the MuJoCo model and data that were recorded are no longer in the environment, and no others are found "
-                "there: keep them in the same attributes, such as env.model and env.data"
+                "the MuJoCo model and data that were recorded are no longer in the environment, and no others are "
+                "found there: keep them in the same attributes, such as env.model and env.data"
             )
 
     # Its steps.

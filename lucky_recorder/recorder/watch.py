@@ -139,7 +139,8 @@ class Watch:
         lasted = now.time - before.time
         # No row follows the last step, so no time stamp depends on how long it was: an action that is repeated until
         # the episode is over is often cut short.
-        if not (self._low < lasted < self._high or is_done):
+        is_still = now.time == self._began and not self._source.is_measured
+        if not (self._low < lasted < self._high or is_done or is_still):
             self._refuse_uneven(lasted, f"tick {tick} of the episode")
         self._settled, self._steps, self._is_fresh = now.time, now.steps, False
         return True

@@ -144,6 +144,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 course.take_in(take, result, moment)
                 take.settle(new_policy_step)
         except BaseException as error:  # as said above
+            self._take = None
             take.fail(error)
             raise
         if result is None:

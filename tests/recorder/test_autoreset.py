@@ -59,7 +59,7 @@ def test_rows_commands_and_frames_are_those_of_their_episode(
     assert [e.meta["success"] for e in episodes] == [rows[0].count // 100 % 3 != 1 for rows in books.recorded()]
     if kind != "plain" or calls_reset:
         assert len(episodes) > 4
-    is_seeded = calls_reset and "same" in kind or kind == "plain"
+    is_seeded = (calls_reset and "same" in kind) or kind == "plain"
     assert lr.Session(env.session_path).info["bit_reproducible"] in ((False,) if not is_seeded else (True, False))
 
 
@@ -259,9 +259,7 @@ def test_bundles_of_episodes_that_began_by_themselves(record: Any, read_back: An
     env.close()
     dataset = lr.koyu.Dataset(env.koyu_path)
     bundles = [(b.rows()["obs"].to_pylist(), b.reward) for b in dataset.bundles]
-    assert bundles == [
-        ([row.count for row in one], float(n != 1)) for n, one in enumerate(books.recorded())
-    ]
+    assert bundles == [([row.count for row in one], float(n != 1)) for n, one in enumerate(books.recorded())]
 
 
 def test_lost_steps_are_told_of_once(record: Any) -> None:

@@ -78,9 +78,9 @@ def test_neither_pictures_nor_scans_call_one(looks: Callable[..., None], sensors
     "camera", [lr.Camera("eye", width=32, height=32), lr.Camera("free", source=lr.FreeCamera(), width=32, height=32)]
 )
 def test_asking_for_a_focal_length_calls_none(camera: lr.Camera) -> None:
-    model, _ = calling()
+    simulation = Simulation(*calling())
     with counted(*KINDS) as calls:
-        assert focal_of(model, camera) > 0
+        assert focal_of(simulation, camera) > 0
     assert calls == {}
 
 

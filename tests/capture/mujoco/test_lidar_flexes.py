@@ -13,7 +13,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.capture.mujoco.soft import FlexSurface
-from lucky_recorder.session.checks.session import check_session as faults_of
+from lucky_recorder.session.check import check_session as faults_of
 from tests.capture.mujoco.room import record, scan_of
 
 FLEX = 'name="tent" spacing=".2 .2 .2" mass="0.2"'
