@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 
 # A gymnasium wrapper around the recorder is not the user's own line either.
@@ -11,7 +11,7 @@ _NOT_THE_USERS = ("lucky_recorder", "gymnasium")
 
 def tell(message: str, category: type[Warning] = RuntimeWarning) -> None:
     """Warn of something, at the nearest line that is neither the recorder's nor gymnasium's."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USERS:
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_USERS:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

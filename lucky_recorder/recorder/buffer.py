@@ -117,7 +117,9 @@ class EpisodeBuffer:
         missing: dict[str, NDArray[np.bool_]] = {}
         for column in columns:
             name = column.channel.name
-            values[column.field.name] = column.derive(self.blocks[name].rows(data_ticks), robots, _InTurn(self._mappings))
+            values[column.field.name] = column.derive(
+                self.blocks[name].rows(data_ticks), robots, _InTurn(self._mappings)
+            )
             if name in self.missing:
                 absent = np.frombuffer(bytes(self.missing[name][:data_ticks]), np.bool_)
                 missing[column.field.name] = np.repeat(absent, robots)

@@ -14,7 +14,6 @@ from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.validators import is_callable_name, load_callable
 
 
-
 class Gone:
     """What stands for a state that nobody knows any more; whoever looks at it is told so."""
 

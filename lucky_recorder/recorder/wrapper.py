@@ -19,7 +19,7 @@ from lucky_recorder.recorder.observer import checked_reward, observer_of
 from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.stage import Stage, Unrecorded, trigger
-from lucky_recorder.recorder.subject import Subject
+from lucky_recorder.recorder.subject import Subject, check_environment
 from lucky_recorder.recorder.success import SuccessSignal, truth
 from lucky_recorder.recorder.take import FROZEN, OPEN, Take
 from lucky_recorder.settings.fields import RecorderFields
@@ -28,8 +28,6 @@ from lucky_recorder.settings.validators import callable_name
 
 KEEP_EPISODE = "keep_episode"
 Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
-
-
 RECORDED = Stage.RECORDED
 
 
@@ -68,6 +66,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         sinks: Iterable[Sink] = (),
         **fields: Unpack[RecorderFields],
     ) -> None:
+        check_environment(env)
         settled = RecorderSettings.of(settings, **fields)
         given = own_sinks(settled, sinks)
         # A spec holds plain values. It can say that there were sinks, so that nobody makes the wrapper anew without
@@ -111,7 +110,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not keeps:
             self._begin(seed)
         elif self.recorder.take is not None:
-            self._rebind()
+            self._subject.follow(self.recorder.recording)
             self.recorder.mark_reset(is_seeded=seed is not None)
         # Last: where warnings are errors this raises, and then the episode has begun all the same.
         self._unrecorded.tell_of_steps()
@@ -138,7 +137,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         try:
             is_there = self._subject.is_still_there
             if is_there is not None and not is_there():
-                self._rebind_at("between two steps", take)
+                self._follow("between two steps", take)
             if self._parts is not None:
                 result = self._step_in_parts(self._parts, take, action, new_policy_step)
             elif take.look():
@@ -269,7 +268,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         arrivals.step(result, moment)
         is_there = self._subject.is_still_there
         if is_there is not None and not is_there():
-            self._rebind_at("within a step", take)
+            self._follow("within a step", take)
         is_said = False
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.
@@ -283,14 +282,10 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             moment.success = bool(self._ask(take))
         return result
 
-    def _rebind_at(self, when: str, take: Take) -> None:
-        """Look at the model and data that have been put in the place of others; where a step did it, from its command on.
-
-        Raises:
-            CaptureError: If there are none any more, or their rows would have another layout.
-        """
+    def _follow(self, when: str, take: Take) -> None:
+        """Look at the model and data that have taken the place of others; where a step did it, from its command on."""
         try:
-            self._rebind(in_step=take.lane.is_open)
+            self._subject.follow(self.recorder.recording, in_step=take.lane.is_open)
         except SettingsError as error:
             raise CaptureError(f"{when}: {error}") from error
         if take.state is not OPEN:
@@ -373,7 +368,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._subject.locate()
             return
         if self.recorder.is_recording:
-            self._rebind()
+            self._subject.follow(self.recorder.recording)
             self.recorder.begin(seed)
         else:
             self.recorder.start(self._subject.open_source(self.settings), seed)
@@ -384,19 +379,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         take.moment.clear()
         if take.ticks_per_step > 1 and self._parts is None:
             self._parts = PartedSteps(self.env, take.ticks_per_step)
-
-    def _rebind(self, in_step: bool = False) -> None:
-        """Find the simulation again: some environments make a new one at every reset, or within a step."""
-        found, recording = self._subject.locate(), self.recorder.recording
-        if recording is None:
-            return
-        if found is not None:
-            recording.rebind(*found, in_step)
-        elif recording.source.pulse is not None:
-            raise SettingsError(
-                "the MuJoCo model and data that were recorded are no longer in the environment, and no others are found "
-                "there: keep them in the same attributes, such as env.model and env.data"
-            )
 
     def _end_by_itself(self) -> None:
         """End the open episode, if there is one, with the verdict of its last step."""

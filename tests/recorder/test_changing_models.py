@@ -112,7 +112,9 @@ def test_another_layout_of_the_rows_is_refused_for_good(record: Any, read_back: 
         assert [e.rows["observation.state"].tolist() for e in read_back(env.session_path)] == [[[0]], [[1]]]
         return
     for _ in range(2):
-        with pytest.raises(lr.SettingsError, match=r"another layout: observation\.state has 2 values, it had 1 \(new: j1\)"):
+        with pytest.raises(
+            lr.SettingsError, match=r"another layout: observation\.state has 2 values, it had 1 \(new: j1\)"
+        ):
             env.reset()
         env.step(np.zeros(1))
     env.reset()
