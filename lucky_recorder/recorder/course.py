@@ -102,16 +102,7 @@ class Course:
         Raises:
             SettingsError: If there is none any more, or its rows would have another layout.
         """
-        found, recording = self.subject.locate(), self._recorder.recording
-        if recording is None:
-            return
-        if found is not None:
-            recording.rebind(*found, in_step)
-        elif recording.source.pulse is not None:
-            raise SettingsError(
-                "the MuJoCo model and data that were recorded are no longer in the environment, and no others are "
-                "found there: keep them in the same attributes, such as env.model and env.data"
-            )
+        self.subject.follow(self._recorder.recording, in_step)
 
     # Its steps.
 

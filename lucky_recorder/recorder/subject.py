@@ -15,6 +15,7 @@ from lucky_recorder.capture.pulse import Beat, Pulse, is_reset
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.recorder.arrival import FINAL_INFO, FINAL_OBSERVATIONS
+from lucky_recorder.recorder.recording import Recording
 from lucky_recorder.settings.recorder import RecorderSettings
 
 # By which entries of a step's info environments say that they have reset themselves inside of it.
@@ -62,6 +63,27 @@ class Subject:
         clocks = rates.opening(settings, self.env, found is not None)
         return open_source(settings, model, data, self.env, render, clocks)
 
+    def follow(self, recording: Recording | None, in_step: bool = False) -> None:
+        """Find the simulation again and have it recorded: some environments make a new one, at any time.
+
+        Args:
+            recording: The open session.
+            in_step: Whether a step is under way that has replaced it.
+
+        Raises:
+            SettingsError: If there is none any more, or its rows would have another layout.
+        """
+        found = self.locate()
+        if recording is None:
+            return
+        if found is not None:
+            recording.rebind(*found, in_step)
+        elif recording.source.pulse is not None:
+            raise SettingsError(
+                "the MuJoCo model and data that were recorded are no longer in the environment, and no others are "
+                "found there: keep them in the same attributes, such as env.model and env.data"
+            )
+
     def says_reset(self, info: Mapping[str, Any]) -> bool:
         """Tell whether the last step of an episode says that the environment has reset itself inside of it."""
         return self._resets_in_step or any(key in info for key in _SAID)
@@ -92,10 +114,36 @@ def _modes(env: Any) -> Iterator[Any]:
     metadata = getattr(env, "metadata", None)
     if isinstance(metadata, Mapping) and metadata.get(_MODE) is not None:
         yield metadata[_MODE]
-    while env is not None and hasattr(env, "env"):
-        if any(kind.__name__ == "Autoreset" and kind.__module__.startswith("gymnasium.") for kind in type(env).__mro__):
+    while "Wrapper" in _gymnasiums(env):
+        if "Autoreset" in _gymnasiums(env):
             yield "next_step"
         env = env.env
+
+
+def _gymnasiums(env: Any) -> set[str]:
+    """Return the names of gymnasium's classes that something is of; it is not imported to ask."""
+    return {kind.__name__ for kind in type(env).__mro__ if kind.__module__.partition(".")[0] == "gymnasium"}
+
+
+def check_environment(env: Any) -> None:
+    """Refuse what is no single Gymnasium environment.
+
+    Raises:
+        SettingsError: If it is not; says how it can be recorded.
+    """
+    count = getattr(env, "num_envs", 1)
+    if "VectorEnv" in _gymnasiums(env) or (isinstance(count, int) and count > 1):
+        remedy = (
+            f"has {count} environments in it, and a session holds one: put a recorder around each of them, as "
+            "gym.make_vec(..., wrappers=[functools.partial(lucky_recorder.RecordSession, output_dir=...)]) does"
+        )
+        raise SettingsError.of("env", env, remedy)
+    if "Env" not in _gymnasiums(env):
+        remedy = (
+            "is no gymnasium.Env: wrap one of another library (the package shimmy does, for gym and dm_control), or "
+            "record a bare MuJoCo model with lucky_recorder.Observer"
+        )
+        raise SettingsError.of("env", env, remedy)
 
 
 def _check_acts(env: Any) -> None:

@@ -19,6 +19,7 @@ from lucky_recorder.recorder.observer import checked_reward, observer_of
 from lucky_recorder.recorder.policies import Ran, without
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.stage import Stage
+from lucky_recorder.recorder.subject import check_environment
 from lucky_recorder.recorder.success import truth
 from lucky_recorder.recorder.take import FROZEN, OPEN, Take
 from lucky_recorder.settings.fields import RecorderFields
@@ -64,6 +65,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         sinks: Iterable[Sink] = (),
         **fields: Unpack[RecorderFields],
     ) -> None:
+        check_environment(env)
         settled = RecorderSettings.of(settings, **fields)
         given = own_sinks(settled, sinks)
         # A spec holds plain values. It can say that there were sinks, so that nobody makes the wrapper anew without

@@ -260,7 +260,7 @@ def test_elsewhere_a_rate_above_the_control_rate_is_refused(tmp_path: Path) -> N
     for settings in ({"data_hz": 500}, {"cameras": [{"name": "wall", "frame_rate": 100, **SIZE}]}):
         env = lr.RecordSession(CountEnv(3, mujoco=True), output_dir=tmp_path, **settings)
         env.reset()
-        with pytest.raises(lr.SettingsError, match="is above the control rate as measured .*; the nearest: 50 Hz"):
+        with pytest.raises(lr.SettingsError, match=r"is above the control rate as measured .*; the nearest: 50 Hz"):
             env.step(np.zeros(1))
         env.close()
     assert list(tmp_path.glob("DataSessions/*")) == []
