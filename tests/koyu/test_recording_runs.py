@@ -84,5 +84,6 @@ def test_a_killed_recorder_loses_no_bundle_and_leaves_only_what_is_swept(tmp_pat
         CountEnv(3, mujoco=True), output_dir=tmp_path, koyu=KOYU, cameras=[{"name": "wall", **SMALL}]
     )
     env.reset()
+    env.step(np.zeros(1))
     env.close()
-    assert [len(read.frames["observation.images.wall"]) for read in bundles(env)] == [3, 3]
+    assert [len(read.frames["observation.images.wall"]) for read in bundles(env)] == [3, 3, 1]
