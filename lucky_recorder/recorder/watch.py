@@ -89,9 +89,10 @@ class Watch:
         if is_first:
             self._began = now
             self._note_instabilities()
-        if gap < 0:
+        before = self._last if math.isnan(self._settled) else self._settled
+        if now < before:
             raise CaptureError(
-                f"simulation time ran backwards, from {self._last:g} s to {now:g} s, at tick {tick} of the "
+                f"simulation time ran backwards, from {before:g} s to {now:g} s, at tick {tick} of the "
                 "episode: the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after "
                 "a reset you mean"
             )
