@@ -168,11 +168,17 @@ class Watch:
         if self._source.settings.uneven_steps == "allow":
             self._source.uneven_steps += 1
             return
-        hz = clock.show(self._source.clocks.base)
         raise CaptureError(
-            f"{what} lasted {lasted:g} s of simulated time, the others {self._period:g} s ({hz} Hz): its time stamps "
-            f"would be wrong; {self._remedy(lasted)}"
+            f"{what} lasted {lasted:g} s of simulated time, {self._expected()}: its time stamps would be wrong; "
+            f"{self._remedy(lasted)}"
         )
+
+    def _expected(self) -> str:
+        """Say how long a tick should last."""
+        if not self._period:
+            return "and in the others it stands still"
+        lasts = f"{self._period:g} s ({clock.show(self._source.clocks.base)} Hz)"
+        return f"the others {lasts}" if self._source.is_measured else f"and not {lasts}"
 
     def _remedy(self, lasted: float) -> str:
         if self._source.is_measured or lasted <= 0:

@@ -158,30 +158,27 @@ def nothing(env: Replaces) -> None:
 
 
 FREE = '<mujoco><worldbody><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>'
-HEAD = '<mujoco model="count"><worldbody><camera name="wall"/><geom name="wall" size="1"/><body><joint name="{}" type="slide"/>'
+BODY = '<geom size=".1"/></body>'
+HEAD = '<mujoco model="count"><worldbody>{}<geom name="wall" size="1"/><body><joint name="{}" type="slide"/>' + BODY
+EYE = '<camera name="wall"/>'
+PUSH = '<general name="push" joint="count"/>'
+
+
+def room(joint: str = "count", eye: str = EYE, more: str = "", actuators: str = PUSH) -> Callable[[Replaces], None]:
+    return spawn(f"{HEAD.format(eye, joint)}{more}</worldbody><actuator>{actuators}</actuator></mujoco>")
+
+
 OTHER = {
     "a joint of another name": (
-        spawn(HEAD.format("other") + '<geom size=".1"/></body></worldbody><actuator><motor joint="other"/></actuator></mujoco>'),
+        room("other", actuators='<motor joint="other"/>'),
         r"another layout: .*observation\.state has values of other names \(new: other, gone: count\)",
     ),
     "one more joint": (
-        spawn(
-            HEAD.format("count") + '<geom size=".1"/></body><body><joint name="more"/><geom size=".1"/></body></worldbody>'
-            '<actuator><general name="push" joint="count"/><motor name="m" joint="more"/></actuator></mujoco>'
-        ),
+        room(more='<body><joint name="more"/>' + BODY, actuators=PUSH + '<motor name="m" joint="more"/>'),
         r"another layout: .*observation\.state has 2 values, it had 1 \(new: more\)",
     ),
-    "no actuator": (
-        spawn(HEAD.format("count") + '<geom size=".1"/></body></worldbody></mujoco>'),
-        "no actuator",
-    ),
-    "no camera": (
-        spawn(
-            '<mujoco model="count"><worldbody><geom name="wall" size="1"/><body><joint name="count" type="slide"/><geom size=".1"/>'
-            '</body></worldbody><actuator><general name="push" joint="count"/></actuator></mujoco>'
-        ),
-        "camera 'wall'",
-    ),
+    "no actuator": (room(actuators=""), "no actuator"),
+    "no camera": (room(eye=""), "camera 'wall'"),
     "the data of another model": (foreign_data, r"the MjData is that of another model \(nq 7 and not 1"),
     "nothing at all": (nothing, "no longer in the environment"),
 }  # fmt: skip
@@ -297,7 +294,7 @@ def test_a_reset_behind_the_recorders_back_fails_the_episode(
     env = record(CountEnv(None, mujoco=True), uneven_steps=uneven, **ROBOT)
     act(env, steps)
     env.unwrapped.reset()
-    with pytest.raises(lr.CaptureError, match="ran backwards.*mark_reset"):
+    with pytest.raises(lr.CaptureError, match=r"ran backwards.*mark_reset"):
         env.step(np.zeros(1, np.float32))
     env.close()
     assert [(len(e.rows["obs"]), e.meta["success"]) for e in read_back(env.session_path)] == [(steps, False)]
