@@ -40,7 +40,7 @@ class Watch:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._began = self._last = self._settled = math.nan
-        self._steps = 0
+        self._steps = self._still = 0
         self._steps_a_tick: int | None = None
         self.attach(source)
 
@@ -87,7 +87,7 @@ class Watch:
         """Look at a time that is not the one at which the last step has left the simulation."""
         gap, is_first = now - self._last, math.isnan(self._last)
         if is_first:
-            self._began = now
+            self._began, self._still = now, 0
             self._note_instabilities()
         before = self._last if math.isnan(self._settled) else self._settled
         if now < before:
@@ -101,7 +101,12 @@ class Watch:
         # A simulation that has not moved at all since the episode began is one whose time says nothing.
         if not is_first:
             self._check_stability(tick)
-        if is_even or now == self._began:
+        if now == self._began:
+            self._still += not is_first
+            return
+        if self._still:
+            self._refuse_stillness(tick)
+        if is_even:
             return
         if math.isnan(self._settled):
             self._refuse_uneven(gap, f"tick {tick - 1} of the episode")
@@ -171,6 +176,17 @@ class Watch:
         raise CaptureError(
             f"{what} lasted {lasted:g} s of simulated time, {self._expected()}: its time stamps would be wrong; "
             f"{self._remedy(lasted)}"
+        )
+
+    def _refuse_stillness(self, tick: int) -> None:
+        """Count ticks at which the simulation had not begun to move, or refuse them."""
+        still, self._still = self._still, 0
+        if self._source.settings.uneven_steps == "allow":
+            self._source.uneven_steps += still
+            return
+        raise CaptureError(
+            f"the simulation's time stood still at the first {still + 1} ticks of the episode, and went on before tick "
+            f"{tick}: their time stamps would be wrong; begin to tick when the simulation begins to move; {_ALLOW}"
         )
 
     def _expected(self) -> str:
