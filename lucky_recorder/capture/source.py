@@ -276,6 +276,8 @@ class Source:
         is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds)
         self.period = float(1 / settled.control) if is_stated else seconds
         self.is_measured = True
+        # It was taken before it was known how long it should last.
+        self.uneven_steps += is_stated
         self._schedule = schedule(self.settings, settled, self._attached.captures)
 
 

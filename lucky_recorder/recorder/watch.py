@@ -40,7 +40,7 @@ class Watch:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._began = self._last = self._settled = math.nan
-        self._steps = self._tick = 0
+        self._steps = self._tick = self._still = 0
         self.attach(source)
 
     def attach(self, source: Source, is_in_step: bool = False) -> None:
@@ -86,11 +86,12 @@ class Watch:
         """Look at a time that is not the one at which the last step has left the simulation."""
         gap, is_first = now - self._last, math.isnan(self._last)
         if is_first:
-            self._began = now
+            self._began, self._still = now, 0
             self._note_instabilities()
-        if gap < 0:
+        before = self._last if math.isnan(self._settled) else self._settled
+        if now < before:
             raise CaptureError(
-                f"simulation time ran backwards, from {self._last:g} s to {now:g} s, at tick {tick} of the "
+                f"simulation time ran backwards, from {before:g} s to {now:g} s, at tick {tick} of the "
                 "episode: the simulation was reset, or became unstable (NaN) and reset itself; call mark_reset() after "
                 "a reset you mean"
             )
@@ -99,7 +100,12 @@ class Watch:
         # A simulation that has not moved at all since the episode began is one whose time says nothing.
         if not is_first:
             self._check_stability(tick)
-        if is_even or now == self._began:
+        if now == self._began:
+            self._still += not is_first
+            return
+        if self._still:
+            self._refuse_stillness(tick)
+        if is_even:
             return
         if math.isnan(self._settled):
             self._refuse_uneven(gap, f"tick {tick - 1} of the episode")
@@ -164,12 +170,28 @@ class Watch:
         if self._source.settings.uneven_steps == "allow":
             self._source.uneven_steps += 1
             return
-        hz = clock.show(self._source.clocks.base)
-        others = "the others" if self._source.is_measured else "but by the rates it lasts"
         raise CaptureError(
-            f"{what} lasted {lasted:g} s of simulated time, {others} {self._period:g} s ({hz} Hz): its time stamps "
-            f"would be wrong; {self._remedy(lasted)}"
+            f"{what} lasted {lasted:g} s of simulated time, {self._expected()}: its time stamps would be wrong; "
+            f"{self._remedy(lasted)}"
         )
+
+    def _refuse_stillness(self, tick: int) -> None:
+        """Count ticks at which the simulation had not begun to move, or refuse them."""
+        still, self._still = self._still, 0
+        if self._source.settings.uneven_steps == "allow":
+            self._source.uneven_steps += still
+            return
+        raise CaptureError(
+            f"the simulation's time stood still at the first {still + 1} ticks of the episode, and went on before tick "
+            f"{tick}: their time stamps would be wrong; begin to tick when the simulation begins to move; {_ALLOW}"
+        )
+
+    def _expected(self) -> str:
+        """Say how long a tick should last."""
+        if not self._period:
+            return "and in the others it stands still"
+        lasts = f"{self._period:g} s ({clock.show(self._source.clocks.base)} Hz)"
+        return f"the others {lasts}" if self._source.is_measured else f"and not {lasts}"
 
     def _remedy(self, lasted: float) -> str:
         if self._source.is_measured or lasted <= 0:

@@ -201,6 +201,8 @@ def test_keeping_the_episode_across_a_new_model(record: Any, read_back: Any) -> 
     [episode] = read_back(env.session_path)
     assert episode.rows["observation.state"][:, 0].tolist() == [0, 10]
     assert episode.rows["a"].tolist() == [1, 0.5]
+    # Each command on the scale of the model that took it.
+    assert episode.rows["action"][:, 0].tolist() == [2, 2.25]
     assert episode.rows["frame_flags"].tolist() == [3, 3]
     means = episode.frames["overview"].reshape(2, -1, 3).mean(axis=1)
     assert means.argmax(axis=1).tolist() == [0, 1]

@@ -26,6 +26,10 @@ class Swaps(gym.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
+        self.load()
+        return np.zeros(1), {}
+
+    def load(self) -> None:
         self.resets += 1
         self.model = mujoco.MjModel.from_xml_string(
             f"""<mujoco><visual><quality shadowsize="0" offsamples="0"/></visual><worldbody>
@@ -35,7 +39,6 @@ class Swaps(gym.Env[Any, Any]):
             <actuator><motor joint="j"/></actuator></mujoco>"""
         )
         self.data = mujoco.MjData(self.model)
-        return np.zeros(1), {}
 
     def step(self, action: Any) -> Any:
         mujoco.mj_step(self.model, self.data, 10)
@@ -66,3 +69,40 @@ def test_a_model_that_is_swapped_is_the_one_that_is_measured(tmp_path: Path) -> 
         assert middle == pytest.approx(distances, abs=1e-6)
         depth.close()
         masks.close()
+
+
+class SwapsInside(Swaps):
+    """Makes another model inside every step, too: an object is spawned, and time goes on."""
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        time = self.data.time
+        self.load()
+        self.data.time = time
+        return result
+
+
+@pytest.mark.parametrize("is_everything", [False, True], ids=["lidar", "everything"])
+def test_a_model_that_is_swapped_inside_every_step_is_the_one_that_is_measured(
+    tmp_path: Path, is_everything: bool
+) -> None:
+    cameras = [{"name": "eye", "depth_mode": "depth_only", "masks": ["wall"], **SIZE}] if is_everything else []
+    env = lr.RecordSession(
+        SwapsInside(),
+        output_dir=tmp_path,
+        success="terminated",
+        cameras=cameras,
+        lidars=[{"name": "eye", "azimuth": (-10, 10, 3), "elevation": (0, 0, 1), "pattern": "solid_state"}],
+        record_masks=is_everything,
+    )
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step([0.0])
+    env.close()
+    (episode,) = check_session(env.session_path)
+    scans = episode.scans("eye")
+    assert [scans.ranges(k)[1] for k in range(5)] == pytest.approx([1.0, 2.0, 3.0, 4.0, 5.0], abs=1e-6)
+    if is_everything:
+        depth = episode.depth("eye")
+        assert [depth.codes[k][24, 32] for k in range(5)] == [1000, 2000, 3000, 4000, 5000]
+        depth.close()
