@@ -130,7 +130,7 @@ def test_an_action_that_the_environment_clips_in_place_is_what_was_sent(
             np.clip(action, -1, 1, out=action)
             return super().step(action)
 
-    sent = lr.Column("sent", lambda m: m.action[0])
+    sent = lr.Column("sent", lambda m: m.action[0], when="after")
     env = record(Clips(None, mujoco=True), mode="robot_arm", gym_columns=True, columns=[sent], data_hz=data_hz)
     env.reset(seed=0)
     for t in range(4):
