@@ -234,3 +234,73 @@ def test_gymnasiums_own_environments(id_: str, rate: Fraction | int) -> None:
 def test_the_frame_rate_of_an_environment_without_a_clock(metadata: Any, rate: Any) -> None:
     assert resolve.frame_rate(SimpleNamespace(metadata=metadata)) == rate
     assert resolve.frame_rate(object()) is None
+
+
+# Whether it is still there.
+
+
+@pytest.mark.parametrize("fake", FAKES)
+def test_a_simulation_that_was_found_is_still_there(fake: Any, pair: tuple[Any, Any]) -> None:
+    located = resolve.locate_simulation(fake(*pair))
+    assert located is not None
+    assert located.found == pair
+    assert located.is_still_there()
+    assert located.is_still_there()
+
+
+def held(pair: tuple[Any, Any]) -> list[tuple[Any, Any, str, str]]:
+    """Environments, the object in them that holds the simulation, and by which attributes."""
+    plain = SimpleNamespace(model=pair[0], data=pair[1])
+    deep = SimpleNamespace(_env=SimpleNamespace(physics=DmPhysics(*pair)))
+    suite = robosuite(*pair)
+    return [
+        (plain, plain, "model", "data"),
+        (SimpleNamespace(env=SimpleNamespace(_env=plain)), plain, "model", "data"),
+        (deep, deep._env.physics.model, "ptr", ""),
+        (deep, deep._env.physics.data, "", "ptr"),
+        (suite, suite.sim.model, "_model", ""),
+        (suite, suite.sim.data, "", "_data"),
+    ]
+
+
+@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("how", ["another", "none", "gone"])
+def test_a_simulation_that_was_replaced_is_not(pair: tuple[Any, Any], which: int, part: int, how: str) -> None:
+    env, holder, *names = held(pair)[which]
+    located = resolve.locate_simulation(env)
+    assert located is not None
+    if not names[part]:
+        pytest.skip("this object holds the other one")
+    if how == "gone":
+        delattr(holder, names[part])
+    else:
+        model = mujoco.MjModel.from_xml_string(XML)
+        another = (model, mujoco.MjData(model))[part]
+        setattr(holder, names[part], another if how == "another" else None)
+    assert not located.is_still_there()
+
+
+@pytest.mark.parametrize("name", ["sim", "_env", "physics"])
+def test_an_object_on_the_way_that_was_replaced_is_seen(pair: tuple[Any, Any], name: str) -> None:
+    env = SimpleNamespace(**{name: SimpleNamespace(model=pair[0], data=pair[1])})
+    located = resolve.locate_simulation(env)
+    assert located is not None
+    setattr(env, name, SimpleNamespace(model=pair[0], data=mujoco.MjData(pair[0])))
+    assert not located.is_still_there()
+    again = resolve.locate_simulation(env)
+    assert again is not None
+    assert again.is_still_there()
+
+
+def test_behind_gymnasiums_wrappers_one_look_is_short(pair: tuple[Any, Any]) -> None:
+    class Bare(gym.Env[Any, Any]):
+        model, data = pair
+
+    env: Any = Bare()
+    for _ in range(10):
+        env = gym.Wrapper(env)
+    located = resolve.locate_simulation(env)
+    assert located is not None
+    env.unwrapped.data = mujoco.MjData(pair[0])
+    assert not located.is_still_there()

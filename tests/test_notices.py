@@ -1,0 +1,76 @@
+"""Notices are shown at the user's own line, also where gymnasium's wrappers stand between it and the recorder."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import ClipAction, RecordEpisodeStatistics, TransformReward
+
+import lucky_recorder as lr
+from lucky_recorder.notices import tell
+from lucky_recorder.testing import CountEnv
+
+
+def line() -> int:
+    """The line of the caller."""
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def deaf(lasts: float = 0.04) -> CountEnv:
+    """An environment that says something wrong of its rate."""
+    env = CountEnv(2, mujoco=True, succeeds=None)
+    env.dt = lasts
+    env.action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    return env
+
+
+def test_a_notice_is_shown_where_it_was_led_to() -> None:
+    with pytest.warns(UserWarning, match="^so$") as caught:
+        tell("so", UserWarning)
+    where = line() - 1
+    assert (Path(caught[0].filename), caught[0].lineno) == (Path(__file__), where)
+
+
+WRAPS: list[Any] = [
+    lambda env: env,
+    RecordEpisodeStatistics,
+    lambda env: ClipAction(TransformReward(RecordEpisodeStatistics(env), lambda r: r)),
+]
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_also_through_wrappers_around_the_recorder(record: Any, wrap: Any) -> None:
+    inner = record(deaf(), mode="robot_arm", columns=[])
+    env = wrap(inner)
+    env.reset()
+    with pytest.warns(RuntimeWarning, match=r"states dt=0\.04") as caught:
+        env.step(np.zeros(1, np.float32))
+    assert (Path(caught[0].filename), caught[0].lineno) == (Path(__file__), line() - 1)
+    env.step(np.zeros(1, np.float32))
+    env.step(np.zeros(1, np.float32))
+    with pytest.warns(Warning, match=".") as caught:
+        env.reset()
+    assert {(Path(one.filename), one.lineno) for one in caught} == {(Path(__file__), line() - 1)}
+    assert len(caught) == 2
+    inner.close()
+
+
+def test_a_notice_can_be_silenced_by_module(record: Any) -> None:
+    env = record(deaf(), mode="robot_arm", columns=[])
+    env.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", module=__name__)
+        env.step(np.zeros(1, np.float32))
+    env.end_episode(success=True)
+    env.close()
+    assert lr.Session(env.session_path).info["hz"] == 50
