@@ -132,7 +132,7 @@ def check_environment(env: Any) -> None:
         SettingsError: If it is not; says how it can be recorded.
     """
     # Gymnasium's wrappers do not hand it through.
-    count = next((one.num_envs for one in (env, getattr(env, "unwrapped", None)) if hasattr(one, "num_envs")), 1)
+    count = getattr(env, "num_envs", None) or getattr(getattr(env, "unwrapped", None), "num_envs", 1)
     if "VectorEnv" in _gymnasiums(env) or (isinstance(count, int) and count > 1):
         remedy = (
             f"has {count} environments in it, and a session holds one: put a recorder around each of them, as "
