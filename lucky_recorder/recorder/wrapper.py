@@ -109,6 +109,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._arrivals.reset(result)
         if not keeps:
             self._begin(seed)
+            self._subject.note_reset()
         elif self.recorder.take is not None:
             self._subject.follow(self.recorder.recording)
             self.recorder.mark_reset(is_seeded=seed is not None)
@@ -139,7 +140,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             if is_there is not None and not is_there():
                 self._follow("between two steps", take)
             if self._parts is not None:
-                result = self._step_in_parts(self._parts, take, action, new_policy_step)
+                result = self._parts.run(take, lambda: self._inner_step(take, moment, action), new_policy_step)
             elif take.look():
                 result = self._inner_step(take, moment, action)
                 take.settle(new_policy_step)
@@ -291,9 +292,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if take.state is not OPEN:
             take.lane.drop_half()
 
-    def _step_in_parts(self, parts: PartedSteps, take: Take, action: Any, new_policy_step: bool) -> Result:
-        return parts.run(take, lambda: self._inner_step(take, take.moment, action), new_policy_step)
-
     def _freeze(self, take: Take) -> None:
         """Keep the rows as they are until the verdict falls."""
         take.freeze(lambda: self._ask(take))
@@ -302,10 +300,11 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _ask(self, take: Take) -> bool | None:
         """Ask about success; a callable sees the state and the observation that the last step has led to."""
-        if self._success.is_callable:
-            take.moment.obs = self._arrivals.final if take.was_reset else self._arrivals.observation
-            if not take.was_reset:
-                take.refresh()
+        if self._success.is_callable and take.was_reset:
+            take.moment.obs = self._arrivals.final
+        elif self._success.is_callable:
+            take.refresh()
+            take.moment.obs = self._arrivals.observation
         return self._success.peek(take.moment, may_ask=not take.was_reset)
 
     # What is not recorded.
@@ -321,13 +320,15 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return result
         moment = Moment()
         self._arrivals.step(result, moment)
-        was_reset = self._subject.was_reset_since(before, moment.done, is_first)
+        was_reset = self._subject.was_reset_since(before, was_over or moment.done, is_first)
         if was_over:
             was_reset |= self._subject.resets_on_next_step
         elif moment.done:
             was_reset |= self._subject.says_reset(moment.info)
         if was_reset:
             self._stage = Stage.BEGINS
+            if was_over and self._subject.has_stepped_on(self.recorder.recording):
+                self._unrecorded.tell_of_first()
         elif was_over:
             self._unrecorded.steps += self._stage is Stage.DONE
             self._arrivals.is_over = True
@@ -373,9 +374,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         else:
             self.recorder.start(self._subject.open_source(self.settings), seed)
         self.recorder.mark_reset()
-        self._prepare(self.recorder.open_take())
-
-    def _prepare(self, take: Take) -> None:
+        take = self.recorder.open_take()
         take.moment.clear()
         if take.ticks_per_step > 1 and self._parts is None:
             self._parts = PartedSteps(self.env, take.ticks_per_step)
