@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
@@ -207,6 +208,27 @@ def test_what_is_said_between_two_episodes_is_of_the_next(record: Any, read_back
     assert first.rows["task_index"].tolist() == [0] * 3
     assert second.rows["task_index"].tolist() == [1] * 2
     assert second.rows["frame_flags"].tolist() == [2, 1]
+
+
+def test_commands_of_steps_that_are_recorded_in_parts(record: Any, read_back: Any) -> None:
+    """A camera is faster than the environment, and a row is read once more when its step is over: not after a reset."""
+    inner = gym.make("LuckyRecorder/PickCube-v0", max_episode_steps=3)
+    names = [inner.unwrapped.model.actuator(i).name for i in range(2)]
+    columns = [lr.Column(f"{how}.{n}", f"ctrl:{n}", allow_nan=how == "nan") for n in names for how in ("plain", "nan")]
+    camera = {"name": "front", "width": 64, "height": 48, "frame_rate": 100}
+    env = record(SameStep(inner), mode="robot_arm", cameras=[camera], columns=columns, success="terminated")
+    env.reset(seed=0)
+    for _ in range(6):
+        env.step(np.full(inner.action_space.shape, 0.5, np.float32))
+    env.close()
+    episodes = read_back(env.session_path)
+    assert len(episodes) == 2
+    for episode in episodes:
+        rows = episode.rows
+        assert len(rows["index"]) == 3
+        for name in names:
+            assert rows[f"plain.{name}"].tolist() == rows[f"nan.{name}"].tolist()
+        assert all((rows[f"plain.{name}"] != 0).all() for name in names)
 
 
 def test_looking_begins_the_next_episode(record: Any, read_back: Any, counts: Any, wall: Any) -> None:
