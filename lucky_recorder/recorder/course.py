@@ -151,13 +151,15 @@ class Course:
             return
         was_over, is_first, moment = self.arrivals.is_over, self.arrivals.is_fresh, Moment()
         self.arrivals.step(result, moment)
-        was_reset = self.subject.was_reset_since(before, moment.done, is_first)
+        was_reset = self.subject.was_reset_since(before, was_over or moment.done, is_first)
         if was_over:
             was_reset |= self.subject.resets_on_next_step
         elif moment.done:
             was_reset |= self.subject.says_reset(moment.info)
         if was_reset:
             self.stage = Stage.BEGINS
+            if was_over and self.subject.has_stepped_on(self._recorder.recording):
+                self.unrecorded.tell_of_first()
         elif was_over:
             self.unrecorded.steps += self.stage is Stage.DONE
             self.arrivals.is_over = True

@@ -42,6 +42,7 @@ class Subject:
         self.resets_on_next_step = "NEXTSTEP" in modes
         self._resets_in_step = "SAMESTEP" in modes
         self._pulse: Pulse | None = None
+        self._fresh: Beat | None = None
 
     def locate(self) -> find.Found | None:
         """Find the simulation, again if it was found before; None if there is none."""
@@ -97,16 +98,30 @@ class Subject:
 
         Args:
             before: How it stood before the step.
-            is_done: Whether the environment says that the step ended its episode.
+            is_done: Whether the environment has said that its episode is over, in this step or before it.
             is_first: Whether the step was the first since a reset.
         """
         if before is None or self.is_still_there is None:
             return False
-        if not self.is_still_there():
+        is_other = not self.is_still_there()
+        if is_other:
             self.locate()
-            return True
         now = self.beat()
-        return now is not None and is_reset(before, now, None, is_done, is_first)
+        if now is None or is_other:
+            # An object may be spawned within an episode; time goes on then.
+            return is_done or now is None or now.time < before.time
+        return is_reset(before, now, None, is_done, is_first)
+
+    def note_reset(self) -> None:
+        """Remember how the simulation stands after a reset."""
+        self._fresh = self.beat()
+
+    def has_stepped_on(self, recording: Recording | None) -> bool:
+        """Tell whether it stands as if, in the step that has reset it, it went on by a whole step."""
+        period, now = None if recording is None else recording.source.period, self.beat()
+        if not period or now is None or self._fresh is None:
+            return False
+        return abs(now.time - self._fresh.time - period) <= 1e-5 * period
 
 
 def _modes(env: Any) -> Iterator[Any]:
@@ -132,7 +147,7 @@ def check_environment(env: Any) -> None:
         SettingsError: If it is not; says how it can be recorded.
     """
     # Gymnasium's wrappers do not hand it through.
-    count = getattr(env, "num_envs", None) or getattr(getattr(env, "unwrapped", None), "num_envs", 1)
+    count = getattr(env, "num_envs", getattr(getattr(env, "unwrapped", None), "num_envs", 1))
     if "VectorEnv" in _gymnasiums(env) or (isinstance(count, int) and count > 1):
         remedy = (
             f"has {count} environments in it, and a session holds one: put a recorder around each of them, as "

@@ -105,6 +105,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         course.arrivals.reset(result)
         if not keeps:
             course.begin(seed)
+            course.subject.note_reset()
             self._ran = True
         elif self.recorder.take is not None:
             course.rebind()
