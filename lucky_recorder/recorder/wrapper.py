@@ -220,6 +220,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Set the task of the rows from here on, also in later episodes.
 
         Raises:
+            StateError: If the setting ``task`` says what rows are of.
             SettingsError: If no task of that index is registered.
         """
         self.recorder.set_task(index)
@@ -391,7 +392,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._prepare(self.recorder.open_take())
 
     def _prepare(self, take: Take) -> None:
-        take.moment.clear()
+        self._arrivals.begin(take.moment)
         if take.ticks_per_step > 1 and self._parts is None:
             self._parts = PartedSteps(self.env, take.ticks_per_step)
 
