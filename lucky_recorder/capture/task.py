@@ -11,7 +11,7 @@ from lucky_recorder.episode.keys import DEFAULT_TASK, TASK
 from lucky_recorder.errors import CaptureError, SettingsError, shown
 from lucky_recorder.notices import tell
 from lucky_recorder.settings.recorder import RecorderSettings
-from lucky_recorder.settings.validators import callable_name, load_callable
+from lucky_recorder.settings.validators import load_callable
 
 _INFO = "info:"
 _REMEDY = "what is known is moment.info, that of the last reset or step, and what is looked at before a step"
@@ -36,7 +36,7 @@ class TaskReader:
         elif not has_infos:
             remedy = "there is no Gymnasium environment here whose infos could say it; give a callable"
             raise SettingsError.of(TASK, setting, remedy)
-        self._shown = f"{TASK}={setting if isinstance(setting, str) else callable_name(setting)!r}"
+        self._shown = f"{TASK}={shown(setting)}"
         self._before = MomentBefore(self._shown, _REMEDY, has_info=True)
         self._settled: str | None = None
         self._has_warned = False
@@ -109,7 +109,7 @@ def told_by(info: Mapping[Any, Any], setting: str | Callable[..., Any]) -> Any:
     """
     key = key_of(setting)
     said = None if key is None else entry_of(info, key)
-    return None if said is None else described(f"{TASK}={setting!r}: info[{key!r}]", said)
+    return None if said is None else described(f"{TASK}={shown(setting)}: info[{key!r}]", said)
 
 
 def task_reader(settings: RecorderSettings, env: Any) -> TaskReader | None:

@@ -71,8 +71,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("tasks", "Pick", "tasks='Pick': give a list"),
     ("tasks", ["Pick", 5], "tasks[1]=5: give a text that is not empty"),
     ("tasks", ["Pick", "Pick"], "tasks='Pick': stands twice"),
-    *(("task", value, f"task={value!r}: give 'info:KEY', a callable, or 'module:function'; what is known beforehand is a "
-       "list: tasks=[...]") for value in ("Pick up the cube", "info:", "auto", 3, ["Pick"])),
+    *(("task", value, f"task={value!r}: give 'info:KEY', a callable, or 'module:function'; what is known beforehand is "
+       "a list: tasks=[...]") for value in ("Pick up the cube", "info:", "auto", 3, ["Pick"])),
     ("koyu", "pick-cube", "koyu='pick-cube': give a KoyuSettings or a table of its fields"),
     ("koyu", {}, "koyu.name is missing: every KoyuSettings needs one"),
     ("formats", "session", "formats='session': give a list"),
@@ -88,6 +88,11 @@ def test_the_recorder_refuses(field: str, value: Any, message: str) -> None:
 
 def test_every_field_is_in_the_table() -> None:
     assert {field for field, _, _ in REFUSED} == {f.name for f in attrs.fields(RecorderSettings)}
+
+
+def test_a_task_of_rows_that_are_not_recorded_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^task='info:said': tasks stand in the rows, and record_data is off"):
+        RecorderSettings(mode="custom", record_data=False, cameras=(Camera("Front"),), task="info:said")
 
 
 @pytest.mark.parametrize(
