@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -105,7 +106,9 @@ class TaskSignal:
             if moment is not None:
                 moment.last_info = info
             return
-        self._said = said = entry_of(info, self._key)
+        said = entry_of(info, self._key)
+        # A text never changes. What is none will be looked at later, as it is now: some fill one array again and again.
+        self._said = said = said if said.__class__ is str else copy.copy(said)
         if said is not None and moment is not None:
             moment.task = said
 

@@ -293,6 +293,21 @@ def test_texts_of_numpy_are_texts(record: Any, run: Any, read_back: Any, value: 
     assert listed(env.session_path) == ["Pick"]
 
 
+def test_an_array_that_is_filled_again_says_what_it_said(record: Any, run: Any, read_back: Any) -> None:
+    array = np.array(["Pick"], "<U9")
+
+    def script(episode: int, t: int) -> Any:
+        if t == 2:
+            array[0] = "Forgotten"
+        return array if t == 1 else None
+
+    env = record(Says(script), task=INFO, data_hz=25)
+    with SILENT:
+        run(env)
+    env.close()
+    assert tasks_of(env.session_path, read_back(env.session_path)) == [["Default Task", "Pick"]]
+
+
 # What cannot be said besides.
 
 
@@ -304,9 +319,7 @@ def test_a_task_that_is_said_cannot_be_chosen_too(record: Any, run: Any) -> None
                 choose(1)
         run(env)
     assert env.observer.current_task == "Pick"
-    with pytest.raises(
-        lr.StateError, match=r"register_task\(\) needs .* said by the setting task, 'info:KEY' or"
-    ):
+    with pytest.raises(lr.StateError, match=r"register_task\(\) needs .* said by the setting task, 'info:KEY' or"):
         env.observer.register_task("Rest")
     env.close()
 
