@@ -128,7 +128,8 @@ def _gym_column(
 ) -> DerivedColumn:
     shape, dtype = layout
     if dtype == TEXT:
-        texts = Channel(name, phase, (1,), "object", read=lambda moment: [text(name, read(moment))])
+        called = f"column {name!r}: the source"
+        texts = Channel(name, phase, (1,), "object", read=lambda moment: [text(called, read(moment))])
         return DerivedColumn(Field(name, dtype, nullable=True), texts)
     settle = exactly(name, shape, dtype, False, remedy)
     channel = Channel(name, phase, shape, dtype, read=lambda moment: settle(read(moment)), merge=merge)

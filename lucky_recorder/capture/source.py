@@ -23,6 +23,7 @@ from lucky_recorder.capture.schedule import Clocks, clocks, schedule
 from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, warn_of_idle
 from lucky_recorder.capture.sync import Sync, needs_gl
+from lucky_recorder.capture.task import task_channel, task_reader
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import GYM_ACTION, MODES
 from lucky_recorder.episode.schema import Schema
@@ -49,6 +50,7 @@ class Source:
             where there is none or it is not known yet.
         is_measured: Whether the rates were taken from how long the first step has lasted.
         uneven_steps: How many steps have lasted another time, where that is allowed.
+        task: Says which task the coming row is of; None where the user does.
         needs_gl: Whether pictures are drawn here, rather than by the environment's own ``render()``.
         renderer: Draws its pictures in the worker; None where nothing is drawn here.
     """
@@ -73,6 +75,8 @@ class Source:
         # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
         attached = attach(settings, simulation, env, render)
         check_rendered(settings, render)
+        self.task = task_reader(settings, env)
+        self._said_tasks = () if self.task is None else (task_channel(self.task),)
         self.schema = self._schema_of(attached)
         warn_of_idle(settings)
         self._look_through(attached)
@@ -121,7 +125,7 @@ class Source:
     @property
     def channels(self) -> tuple[Channel, ...]:
         """The channels, each once."""
-        return self._attached.channels
+        return (*self._attached.channels, *self._said_tasks)
 
     @property
     def pulse(self) -> Pulse | None:

@@ -167,7 +167,7 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         rows=episode.length,
         columns=columns,
         outcome=Outcome(episode.success),
-        tasks=tuple(sorted(indices)),
+        tasks={index: session.tasks[index] for index in sorted(indices)},
         videos=videos,
         missing=missing,
         began_ns=_written_ns(session, episode),
@@ -337,7 +337,7 @@ def _episode_of(
         rows=rows,
         columns=values,
         outcome=Outcome(isinstance(reward, int | float) and reward >= GOOD_REWARD),
-        tasks=tuple(int(i) for i in np.unique(task_index)),
+        tasks={int(i): tasks[i] for i in np.unique(task_index)},
         videos={s.key: _filmed(dataset, number, s, sink) for s in schema.streams},
     )
 

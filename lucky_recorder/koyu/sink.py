@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import SettingsError
@@ -87,8 +87,7 @@ class KoyuSink:
         if texts:
             why = "koyu bundles hold numbers only, and are made without the columns of texts"
             warnings.warn(f"{why}: {', '.join(texts)}", UserWarning, stacklevel=2)
-        described = tuple(tasks) or (keys.DEFAULT_TASK,)
-        self._sidecars = Sidecars(self._layout, self._settings, described, self._encoding)
+        self._sidecars = Sidecars(self._layout, self._settings, self._encoding)
         kind = self._settings.name, self._settings.collection_mode
         description = Description(*kind, self._layout.fps, self._layout.features, self._settings.action)
         self._writer = DatasetWriter(self.root, description, self._every)

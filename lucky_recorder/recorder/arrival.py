@@ -15,6 +15,7 @@ import numpy as np
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.errors import CaptureError, shown
 from lucky_recorder.recorder.success import GONE, SuccessSignal, truth
+from lucky_recorder.recorder.tasks import TaskSignal
 from lucky_recorder.settings.recorder import RecorderSettings
 
 # By which entries of info a step that has reset the environment gives the observation that it had led to: gymnasium's
@@ -52,7 +53,8 @@ class Arrivals:
         self._first, self._hear = success.keys[0], success.hear
         columns = settings.columns if settings.record_data else ()
         # A function of the user's may look at anything.
-        self.keeps_all = success.is_callable or any(c.is_called for c in columns)
+        self.keeps_all = success.is_callable or settings.calls_task or any(c.is_called for c in columns)
+        self._task = None if settings.task is None else TaskSignal(settings.task)
         sources = [c.source for c in columns if isinstance(c.source, str)]
         self._keeps_observations = self.keeps_all or any(source.startswith("gym:obs") for source in sources)
 
@@ -68,6 +70,14 @@ class Arrivals:
             raise CaptureError(f"env.reset returned {shown(result)}; {_GYMNASIUM} (observation, info): {remedy}")
         self.observation = copied(result[0]) if self._keeps_observations else result[0]
         self.is_over, self.is_fresh = False, True
+        if self._task is not None:
+            self._task.hear_reset(copied(dict(result[1])) if self.keeps_all else result[1])
+
+    def begin(self, moment: Moment) -> None:
+        """Begin an episode after what has arrived last: its moment knows nothing of the steps of another."""
+        moment.clear()
+        if self._task is not None:
+            self._task.begin(moment)
 
     def step(self, result: Any, moment: Moment) -> None:
         """Take in what a step has returned.
@@ -88,6 +98,8 @@ class Arrivals:
             info = _plain(info)
         self.observation = copied(observation) if self._keeps_observations else observation
         moment.info = copied(info) if self.keeps_all else info
+        if self._task is not None:
+            self._task.hear(moment.info)
         # Most say nothing, or a plain truth value. This is done at every step, so without a call.
         said = info.get(self._first)
         moment.said = said if said.__class__ is bool else self._hear(info)

@@ -92,7 +92,7 @@ class Course:
             recorder.start(self.subject.open_source(recorder.settings), seed)
         recorder.mark_reset()
         take = recorder.open_take()
-        take.moment.clear()
+        self.arrivals.begin(take.moment)
         if take.ticks_per_step > 1 and self.parts is None:
             self.parts = PartedSteps(self.subject.env, take.ticks_per_step)
 

@@ -207,6 +207,8 @@ class Take:
         snapshots = self.lane.observe()
         if snapshots:
             self.lane.snapshots = snapshots = draw(snapshots)
+        if self._source.task is not None:
+            self._source.task.read(self.moment)
         return self._source.present(), snapshots
 
     def freeze(self, verdict: Callable[[], bool | None]) -> None:
@@ -231,6 +233,11 @@ class Take:
     def set_task(self, index: int) -> None:
         """Set the task of the rows from here on."""
         self.lane.buffer.set_task(index)
+
+    @property
+    def said_task(self) -> str | None:
+        """What was said last of its task, where the setting ``task`` asks for it; None where nothing was."""
+        return None if self._source.task is None else self._source.task.of(self.moment)
 
     def ended(self, outcome: Outcome) -> Ended:
         """Close the half tick that is open, and return all that the worker needs.

@@ -217,6 +217,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Set the task of the rows from here on, also in later episodes.
 
         Raises:
+            StateError: If the setting ``task`` says what rows are of.
             SettingsError: If no task of that index is registered.
         """
         self.recorder.set_task(index)

@@ -230,7 +230,7 @@ def test_without_tasks_and_cameras_there_is_still_a_bundle(tmp_path: Path) -> No
     schema = arm_schema()
     sink = KoyuSink(tmp_path, KoyuSettings("cubes"))
     sink.open(schema, ())
-    keep(sink, schema, 2)
+    keep(sink, schema, 2, described=("Default Task",))
     sink.close()
     (read,) = read_dataset(tmp_path)
     assert read.sidecar["task_description"] == "Default Task"
