@@ -21,6 +21,8 @@ from lucky_recorder.recorder.policies import Ran
 Copies = list[tuple[Any, Any, Any, Any]]
 # At hand: to look it up in `math` costs a tenth of a copy.
 _is_finite = math.isfinite
+# The channel of the joints' positions.
+_POSITIONS = "qpos"
 # Up to so many values, Python adds them up sooner than numpy multiplies them.
 _FEW = 12
 
@@ -130,6 +132,19 @@ class RowFiller:
             for channel in self._reads_after:
                 if channel.merge is None and (channel.is_returned or not was_reset):
                     self._read_again(channel)
+
+    def is_back_at_start(self) -> bool:
+        """Tell whether a step has put the positions back where the episode began, to the bit: no physics does that.
+
+        Where positions are not recorded, or the row of the tick is not open, it cannot be told.
+        """
+        positions = next((c for c in self._viewed if c.name == _POSITIONS), None)
+        if positions is None or not self.buffer.data_ticks:
+            return False
+        block = self.buffer.blocks[_POSITIONS]
+        first, before, now = block.last(1), block.open[self._row], np.asarray(positions.view)
+        # Where nothing has moved, they are there still.
+        return bool((now == first).all() and (now != before).any())
 
     def mark_reset(self, robot: int | None) -> None:
         """Flag the next row as the first after a reset, of one robot or of all."""

@@ -151,6 +151,10 @@ class Lane:
         if snapshots:
             self._hand_over(self.last_seen, snapshots)
 
+    def is_back_at_start(self) -> bool:
+        """Tell whether the step has put the positions back where the episode began; see `RowFiller`."""
+        return self.ticks % self._ticks_per_row == 0 and self._filler.is_back_at_start()
+
     def _loses_row(self) -> bool:
         """Tell whether the row of a step that has reset the simulation would not be whole, or could not be timed."""
         is_row = self.ticks % self._ticks_per_row == 0

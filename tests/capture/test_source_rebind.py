@@ -206,3 +206,33 @@ def test_keeping_the_episode_across_a_new_model(record: Any, read_back: Any) -> 
     assert episode.rows["frame_flags"].tolist() == [3, 3]
     means = episode.frames["overview"].reshape(2, -1, 3).mean(axis=1)
     assert means.argmax(axis=1).tolist() == [0, 1]
+
+
+class RebuiltInside(Rebuilt):
+    """Makes everything anew inside every step, too; time and the joint go on."""
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        old, self.episode = self.data, self.episode + 1
+        self._load()
+        self.data.time, self.data.qpos[:], self.data.ctrl[:] = old.time, old.qpos, old.ctrl
+        return result
+
+
+@pytest.mark.parametrize("frame_rate", [50, 25])
+def test_textures_are_those_of_the_model_of_the_tick(record: Any, read_back: Any, frame_rate: int) -> None:
+    """A texture is in the rendering context, which belongs to one model."""
+    camera = lr.Camera("overview", width=64, height=48, frame_rate=frame_rate)
+    env = record(RebuiltInside(), mode="robot_arm", cameras=[camera], columns=[])
+    env.reset()
+    for _ in range(8):
+        env.step(np.ones(1))
+    env.end_episode(success=True)
+    env.close()
+    [episode] = read_back(env.session_path)
+    assert episode.rows["observation.state"][:, 0].tolist() == list(range(8))
+    # In step k it is model k + 1 that takes the command, at the end of its range.
+    assert episode.rows["action"][:, 0].tolist() == [k + 3 for k in range(8)]
+    means = episode.frames["overview"].reshape(8 * frame_rate // 50, -1, 3).mean(axis=1)
+    assert means.argmax(axis=1).tolist() == [k % 3 for k in range(0, 8, 50 // frame_rate)]
+    assert (means.max(axis=1) > 200).all()
