@@ -15,7 +15,7 @@ from lucky_recorder.capture.door import renderer as drawing
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.pulse import Pulse
-from lucky_recorder.capture.rates import measured
+from lucky_recorder.capture.rates import is_vouched_for, measured
 from lucky_recorder.capture.relayout import difference
 from lucky_recorder.capture.render import check_rendered
 from lucky_recorder.capture.robots import Robot
@@ -255,6 +255,13 @@ class Source:
     def has_rates(self) -> bool:
         """Whether the rates are known; until then only tick 0 can be recorded."""
         return self.clocks.is_settled
+
+    def is_vouched_for(self, seconds: float) -> bool:
+        """Tell whether a step that is the first and the last of its episode shows how long steps last.
+
+        It may have been cut short, or have held more than a step, so that something else must say so too, or nothing.
+        """
+        return is_vouched_for(self.settings, self._env, seconds)
 
     def learn_rates(self, seconds: float) -> None:
         """Take the rates from how long the first step has lasted; a refusal leaves everything as it was.

@@ -94,7 +94,7 @@ class Course:
         take = recorder.open_take()
         self.arrivals.begin(take.moment)
         if take.ticks_per_step > 1 and self.parts is None:
-            self.parts = PartedSteps(self.subject.env, take.ticks_per_step)
+            self.parts = PartedSteps(self.subject.env, take.ticks_per_step, self._follow_inside)
 
     def rebind(self, in_step: bool = False) -> None:
         """Find the simulation again: some environments make a new one at every reset, or within a step.
@@ -108,25 +108,40 @@ class Course:
 
     def take_in(self, take: Take, result: Any, moment: Moment) -> None:
         """Take in what a step of the open take has returned, and see what it did to the simulation."""
-        arrivals, subject = self.arrivals, self.subject
+        arrivals = self.arrivals
         arrivals.step(result, moment)
         # Columns of the observation that the action was chosen on have been read; what is asked now sees the next one.
         moment.obs = arrivals.observation
-        is_there = subject.is_still_there
-        if is_there is not None and not is_there():
-            self.rebind_at("within a step", take)
-        is_said = False
+        if moment.done or not take.is_on_time():
+            self._look_closer(take, moment)
+        if self._shows_success:
+            moment.success = bool(self.ask(take))
+
+    def _look_closer(self, take: Take, moment: Moment) -> None:
+        """See what has become of the simulation in a step that is the first, the last, or unlike the others.
+
+        Also whether it was replaced. Where it was only after the step's physics, the step was like the others: the old
+        data hold its command, and the next look finds the new ones.
+        """
+        arrivals, is_said = self.arrivals, False
+        self._follow_inside(take)
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.
             self.stage = Stage.DONE
             # Time and MuJoCo's count do not show it where an environment writes nothing but positions.
-            is_said = subject.says_reset(moment.info) or (take.state is OPEN and take.lane.is_back_at_start())
+            is_back = take.state is OPEN and take.lane.is_back_at_start()
+            is_said = is_back or self.subject.says_reset(moment.info, arrivals.observation)
             arrivals.end(moment)
         if take.state is OPEN and not take.led_on(moment.done, is_said):
             take.was_reset = True
             self.stage, arrivals.is_over = Stage.BEGINS, True
-        if self._shows_success:
-            moment.success = bool(self.ask(take))
+        take.lost_last = take.lane.watch.is_idle
+
+    def _follow_inside(self, take: Take) -> None:
+        """Find the simulation that a step has put in the place of the recorded one, if it has."""
+        is_there = self.subject.is_still_there
+        if is_there is not None and not is_there():
+            self.rebind_at("within a step", take)
 
     def rebind_at(self, when: str, take: Take) -> None:
         """Look at the model and data that were put in the place of others; where a step did it, from its command on.
@@ -156,7 +171,7 @@ class Course:
         if was_over:
             was_reset |= self.subject.resets_on_next_step
         elif moment.done:
-            was_reset |= self.subject.says_reset(moment.info)
+            was_reset |= self.subject.says_reset(moment.info, self.arrivals.observation)
         if was_reset:
             self.stage = Stage.BEGINS
             if was_over and self.subject.has_stepped_on(self._recorder.recording):
@@ -182,6 +197,8 @@ class Course:
         take.freeze(lambda: self.ask(take))
         if take.was_reset and self._recorder.loses_reset_steps:
             self.unrecorded.tell_of_reset()
+        elif take.lost_last and self._recorder.loses_reset_steps:
+            self.unrecorded.tell_of_last()
 
     def end_by_itself(self) -> None:
         """End the open episode, if there is one, with the verdict of its last step."""

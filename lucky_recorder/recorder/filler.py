@@ -101,10 +101,12 @@ class RowFiller:
             self._refresh()
         for channel in self._reads_after:
             self._read(channel)
-        if new_policy_step and new_policy_step is not True:
-            for robot in new_policy_step:
+        if new_policy_step is True:
+            self._flag(NEW_POLICY_STEP | self._pending_flags)
+        else:
+            for robot in new_policy_step or ():
                 self._flag_next(robot, NEW_POLICY_STEP)
-        self._flag((NEW_POLICY_STEP if new_policy_step is True else 0) | self._pending_flags)
+            self._flag(self._pending_flags)
         self._pending_flags = 0
         self._row = row + 1
         if self._row == BLOCK_ROWS:

@@ -156,9 +156,10 @@ class Observer:
         """End the open episode as failed, wait for the worker, write ``meta/``, and close the session.
 
         Raises:
-            StateError: If no session is open.
+            StateError: If no session is open, or inside of `step`.
             LuckyRecorderError: The first thing that failed in the worker.
         """
+        self._ticks.refuse_inside("stop_recording")
         self._recorder.require_session("stop_recording")
         self._recorder.close("stop_recording() was called")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from lucky_recorder.capture import find, rates
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.pulse import Beat, Pulse, is_reset
@@ -85,9 +87,17 @@ class Subject:
                 "found there: keep them in the same attributes, such as env.model and env.data"
             )
 
-    def says_reset(self, info: Mapping[str, Any]) -> bool:
-        """Tell whether the last step of an episode says that the environment has reset itself inside of it."""
-        return self._resets_in_step or any(key in info for key in _SAID)
+    def says_reset(self, info: Mapping[str, Any], observation: Any) -> bool:
+        """Tell whether the last step of an episode says that the environment has reset itself inside of it.
+
+        Args:
+            info: The step's.
+            observation: What it returned. Where that is the episode's last one, it is not of the next episode yet.
+        """
+        if self._resets_in_step or isinstance(info.get(FINAL_INFO), Mapping):
+            return True
+        final = next((info[key] for key in FINAL_OBSERVATIONS if info.get(key) is not None), None)
+        return final is not None and not _are_same(final, observation)
 
     def beat(self) -> Beat | None:
         """Return how its simulation stands; None where there is none."""
@@ -122,6 +132,18 @@ class Subject:
         if not period or now is None or self._fresh is None:
             return False
         return abs(now.time - self._fresh.time - period) <= 1e-5 * period
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Tell whether two observations are the same; where that cannot be told, they are not."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_are_same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_are_same, one, other))
+    try:
+        return bool(np.array_equal(one, other))
+    except Exception:  # whatever the objects of an environment raise when they are compared
+        return False
 
 
 def _modes(env: Any) -> Iterator[Any]:
