@@ -112,19 +112,17 @@ class Course:
         arrivals.step(result, moment)
         # Columns of the observation that the action was chosen on have been read; what is asked now sees the next one.
         moment.obs = arrivals.observation
+        is_there = self.subject.is_still_there
+        if is_there is not None and not is_there():
+            self.rebind_at("within a step", take)
         if moment.done or not take.is_on_time():
             self._look_closer(take, moment)
         if self._shows_success:
             moment.success = bool(self.ask(take))
 
     def _look_closer(self, take: Take, moment: Moment) -> None:
-        """See what has become of the simulation in a step that is the first, the last, or unlike the others.
-
-        Also whether it was replaced. Where it was only after the step's physics, the step was like the others: the old
-        data hold its command, and the next look finds the new ones.
-        """
+        """See what has become of the simulation in a step that is the first, the last, or unlike the others."""
         arrivals, is_said = self.arrivals, False
-        self._follow_inside(take)
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.
             self.stage = Stage.DONE
