@@ -67,20 +67,21 @@ def stated(settings: RecorderSettings, env: Any) -> Fraction | None:
     return settings.control_hz or find.control_rate(env) or find.frame_rate(env)
 
 
-def measured(settings: RecorderSettings, env: Any, seconds: float) -> Clocks:
+def measured(settings: RecorderSettings, env: Any, seconds: float, noise: float = 0.0) -> Clocks:
     """Settle the rates by how long the first step has lasted.
 
     Args:
         settings: What is recorded.
         env: The environment as it is stepped.
         seconds: Simulated time that the step has taken; 0 where the simulation's time stands still.
+        noise: By which part of it that may be off, because the times themselves are rounded.
 
     Raises:
         SettingsError: If a rate does not divide the measured one, or the time stands still and nothing else says it.
     """
     if seconds <= 0:
         return _unmeasured(settings, env)
-    control = clock.rate_of_step(seconds)
+    control = clock.rate_of_step(seconds, noise)
     if settings.control_hz is not None and settings.uneven_steps == "allow":
         # Then the first step may be unlike the others, and somebody knows better.
         return clocks(settings, settings.control_hz)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -278,13 +279,16 @@ class Source:
         if self.has_rates:
             raise StateError(f"the rates are known already: {self.clocks.control} steps a second")
         # All that may be refused comes first, then the new values: so a refusal changes nothing.
-        settled = measured(self.settings, self._env, seconds)
+        pulse = self.pulse
+        # A simulation whose time counts the seconds since 1970 knows it to a quarter of a microsecond.
+        noise = 2 * math.ulp(pulse.data.time) / seconds if pulse is not None and seconds > 0 else 0.0
+        settled = measured(self.settings, self._env, seconds, noise)
         streams = at_rates(self.settings, settled, self.schema.streams)
         scans = scans_of(self.settings, settled, self._attached.simulation)
         self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
         self.clocks = settled
         # As it was measured, and not as the rate says: later steps are rounded in the same way.
-        is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds)
+        is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds, noise)
         self.period = float(1 / settled.control) if is_stated else seconds
         self.is_measured = True
         # It was taken before it was known how long it should last.

@@ -263,6 +263,21 @@ def test_a_last_step_may_be_shorter(record: Any, read_back: Any, last: float) ->
     assert episode.rows["next.done"].tolist() == [False] * 4 + [True]
 
 
+@pytest.mark.parametrize(("began", "lasts", "rate"), [(1.7e9, 0.02, 50), (5000.0, 0.008333, "1000000/8333")])
+def test_a_rate_is_the_same_however_late_the_simulations_clock_is(
+    record: Any, read_back: Any, began: float, lasts: float, rate: Any
+) -> None:
+    class Late(Beats):
+        def reset(self, **options: Any) -> Any:
+            result = super().reset(**options)
+            self.data.time = began
+            return result
+
+    env = record(Late(lasts), **ROBOT)
+    act(env, 4)
+    check(env, read_back, Fraction(rate), 4)
+
+
 def test_a_rate_holds_for_hours(record: Any, read_back: Any) -> None:
     """Times are rounded more and more coarsely the longer a simulation runs."""
     inner = Beats(1 / 60)
