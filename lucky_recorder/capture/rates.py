@@ -42,24 +42,8 @@ def opening(settings: RecorderSettings, env: Any, has_simulation: bool) -> Clock
         return UNSETTLED
     if settled.ticks_per_step == 1:
         return UNSETTLED
-    _refuse_late_columns(settings)
     _compare(settings, env, control)
     return settled
-
-
-def _refuse_late_columns(settings: RecorderSettings) -> None:
-    """Refuse columns that are asked once a step is over, where rows and frames are made inside of it.
-
-    Raises:
-        SettingsError: Then; a row inside of a step does not know how the step ends.
-    """
-    for column in settings.columns:
-        if settings.record_data and column.is_called_after:
-            remedy = (
-                "is asked when a step is over, and here rows or frames come from inside of steps; keep data_hz and "
-                "every frame_rate and rate at or below the control rate, or record info:KEY or gym:reward"
-            )
-            raise SettingsError.of(f"column {column.name!r}: when", "after", remedy)
 
 
 def stated(settings: RecorderSettings, env: Any) -> Fraction | None:

@@ -106,16 +106,3 @@ def test_a_hold_is_over_with_a_step_that_is_no_row(record: Any, read_back: Any) 
     env.close()
     flags = [e.rows["frame_flags"].tolist() for e in read_back(env.session_path)]
     assert flags == [[3, 1], [3, 1]]
-
-
-def test_what_is_asked_after_a_step_is_refused_where_ticks_fall_inside_of_it(tmp_path: Any) -> None:
-    env = lr.RecordSession(
-        gym.make("LuckyRecorder/PickCube-v0"),
-        output_dir=tmp_path,
-        data_hz=100,
-        columns=[lr.Column("x", lambda moment: moment.reward, when="after")],
-    )
-    with pytest.raises(lr.SettingsError, match=r"column 'x': when='after': is asked when a step is over"):
-        env.reset()
-    env.close()
-    assert list(tmp_path.iterdir()) == []
