@@ -128,8 +128,7 @@ def _dropped(episodes: tuple[Episode, ...], columns: Mapping[str, DeclaredColumn
     for episode in episodes:
         for name, count in episode.missing().items():
             rows[name] = rows.get(name, 0) + count
-    numbers = (keys.OBSERVATION, keys.ACTION)
-    texts = [name for name, column in columns.items() if column.is_text and name.startswith(numbers)]
+    texts = [name for name, column in columns.items() if column.is_text and name.startswith(keys.POLICY_FEATURES)]
     gaps = [name for name in columns if name in rows and name not in keys.LEADING]
     # LeRobot hands out texts as they are, but takes every column that is called so for numbers.
     return {name: "a text" for name in texts} | {name: _lacking(rows[name]) for name in gaps}
