@@ -53,7 +53,9 @@ def test_a_text_that_is_missing_anywhere_leaves_its_column_out(tmp_path: Path, r
     assert rows["whole"].to_pylist() == Session(source).episode(1).rows()["whole"].to_pylist()[:: len(robots)]
 
 
-@pytest.mark.parametrize("name", ["observation.said", "observation_said", "observations", "action.said", "action_said", "actions"])
+@pytest.mark.parametrize(
+    "name", ["observation.said", "observation_said", "observations", "action.said", "action_said", "actions"]
+)
 def test_a_text_that_policies_would_take_for_numbers_is_left_out(tmp_path: Path, name: str) -> None:
     source = session_of(tmp_path, name)
     [broken] = check_lerobot(source)
