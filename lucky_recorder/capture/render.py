@@ -112,8 +112,8 @@ def _range_of(seen: NDArray[Any]) -> str:
 def _way(remedy: str, seen: NDArray[Any]) -> str:
     """Return the wrapper that makes a picture of every one that comes, or what it must do where one does not tell.
 
-    A picture in which the wrapper does not find the values that it is made for, it hands on as it is: so that is refused
-    as well, and never turned into a wrong one.
+    A picture in which the wrapper does not find the values that it is made for, it hands on as it is: so that one is
+    refused as well, and never turned into a wrong one.
     """
     if seen.dtype == np.uint8:
         return f"class Rgb(gym.Wrapper): render = lambda self: {remedy}"
@@ -124,9 +124,9 @@ def _way(remedy: str, seen: NDArray[Any]) -> str:
         is_known = f'(p := {remedy}).dtype.kind == "f" and p.min() >= 0 and p.max() <= 1'
     else:
         return (
-            "what value is black, and what is full brightness, one picture does not tell. In a gym.Wrapper, let render() "
-            f"take {remedy}, bring black to 0 and full brightness to 255, alike in every picture, round that to uint8, "
-            "and raise an error for a value that lies outside"
+            "what value is black, and what is full brightness, one picture does not tell. In a gym.Wrapper, let "
+            f"render() take {remedy}, bring black to 0 and full brightness to 255, alike in every picture, round that "
+            "to uint8, and raise an error for a value that lies outside"
         )
     return f"class Rgb(gym.Wrapper): render = lambda self: {made} if {is_known} else p"
 

@@ -103,15 +103,24 @@ def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
     return True
 
 
-def missing(files: Folder, name: str, episode: int) -> dict[str, int]:
+def missing(files: Folder, name: str, episode: int, robot: int | None = None) -> dict[str, int]:
     """Count the rows of an episode in which a column has no value; columns without a gap are left out.
+
+    Args:
+        files: The session's files.
+        name: The data file.
+        episode: The episode's ``episode_index``.
+        robot: The id of the robot whose rows are counted; None for all of them.
 
     Raises:
         FormatError: If the data file is missing or broken.
     """
     with files.parquet(name) as file:
         gaps = [c for c in file.schema_arrow.names if _may_have_gaps(file.metadata, c, episode)]
-    rows = read_rows(files, name, episode, gaps)
+    whose = [] if robot is None else [entity_column(files, name)]
+    rows = read_rows(files, name, episode, list(dict.fromkeys([*gaps, *whose])))
+    for column in whose:
+        rows = rows.filter(pc.equal(rows[column], robot))
     return {c: lost for c in gaps if (lost := _rows_with_gaps(rows[c].combine_chunks()))}
 
 

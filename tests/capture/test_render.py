@@ -72,8 +72,7 @@ def test_a_rendered_picture_is_copied() -> None:
     assert picture.max() == 0
 
 
-# Every way in which pictures come that are none, and show what makes them one: their kind, and what the message must say
-# of it.
+# Every way in which pictures come that are none and show what makes them one, and what the message must say of it.
 COLOUR = shades(HEIGHT, WIDTH)
 ALPHA = np.concatenate([COLOUR, np.full((HEIGHT, WIDTH, 1), 255, np.uint8)], axis=2)
 KINDS: dict[str, tuple[Any, str]] = {
