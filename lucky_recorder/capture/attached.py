@@ -82,7 +82,9 @@ def attach(
 
 def _refuse_callbacks(settings: RecorderSettings, simulation: simulator.Simulation, env: Any) -> None:
     """Refuse what would call a callback of the user's a second time; one that comes later is refused at its tick."""
-    for need in needs_of(settings, env is not None):
+    # There the error names the same settings.
+    simulation.needs = tuple(needs_of(settings, env is not None))
+    for need in simulation.needs:
         refusal = simulation.refusal(need.level)
         if refusal:
             raise SettingsError.of(need.field, need.value, f"{refusal}; {need.instead}")
