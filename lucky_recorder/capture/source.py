@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucky_recorder.capture.attached import Attached, attach
+from lucky_recorder.capture.attached import Attached, attach, check_unrecorded_masks
 from lucky_recorder.capture.channels import OWN, Channel, DerivedColumn
 from lucky_recorder.capture.door import renderer as drawing
 from lucky_recorder.capture.door import simulator
@@ -76,6 +76,7 @@ class Source:
         # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
         attached = attach(settings, simulation, env, render)
         check_rendered(settings, render)
+        check_unrecorded_masks(settings, simulation)
         self.task = task_reader(settings, env)
         self._said_tasks = () if self.task is None else (task_channel(self.task),)
         self.schema = self._schema_of(attached)

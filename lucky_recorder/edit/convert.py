@@ -29,10 +29,13 @@ from lucky_recorder.koyu.layout import GOOD_REWARD
 from lucky_recorder.koyu.manifest import OPTIONAL
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
+from lucky_recorder.notices import tell
 from lucky_recorder.session import layout as places
+from lucky_recorder.session.checks import vectors
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.session.stored import have_gaps
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage.write import make_folder, storage_errors
@@ -70,7 +73,8 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
 
     The bundles' ids follow from the session, so that it cannot be converted twice into one dataset. A session does not
     say when an episode began, nor why it failed: ``recorded_at`` is when its data file was written, ``reward`` 1.0 or
-    0.0. Depth, masks and lidar stay in the session.
+    0.0. Depth, masks, lidar and columns of texts stay in the session. A row in which a column has no value holds NaN in
+    its bundle. A warning names the columns of both, and counts such rows.
 
     Args:
         session: The session's folder.
@@ -80,7 +84,8 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     Raises:
         FormatError: If the folder is no session, or is broken.
         SettingsError: If its rows and frames cannot be bundles, or not of that dataset.
-        CaptureError: If a value does not fit float32; names episode, row and column.
+        CaptureError: If a value does not fit float32, or the action or the state has none; names episode, row and
+            column.
         StorageError: If the file system refuses.
     """
     source = Session(session)
@@ -98,6 +103,8 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
                 continue
             sink.prepare(record).commit()
             episodes, rows = episodes + 1, rows + record.rows
+        if gaps := sink.take_gaps():
+            tell(gaps, UserWarning)
     finally:
         sink.close()
     return Converted(sink.root, episodes, rows, skipped)
@@ -124,7 +131,7 @@ def _schema_of(session: Session) -> Schema:
     columns = tuple(
         _field_of(name, session.features.get(name, {}), rows.schema.field(name).type)
         for name in rows.column_names
-        if name not in leading and not pa.types.is_string(rows.schema.field(name).type)
+        if name not in leading
     )
     return dataclasses.replace(bare, columns=columns)
 
@@ -133,9 +140,11 @@ def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field
     shape, names = feature.get("shape"), feature.get("names")
     if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
         raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
-    is_scalar = not pa.types.is_list(kind)
+    # What is stored counts, and not what is said of it: a text must not be taken for a number.
+    dtype = keys.TEXT if pa.types.is_string(kind) else str(feature.get("dtype"))
+    is_scalar = not pa.types.is_list(kind) and math.prod(shape) == 1
     named = tuple(str(n) for n in names) if isinstance(names, list) else None
-    return Field(name, str(feature.get("dtype")), () if is_scalar else tuple(shape), names=named)
+    return Field(name, dtype, () if is_scalar else tuple(shape), names=named)
 
 
 def _streams_of(session: Session) -> tuple[Stream, ...]:
@@ -155,9 +164,12 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.data_ticks)
     table = episode.rows_by_tick()
     place = f"{session.path}: episode {episode.index}"
-    columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
-    columns[keys.TASK_INDEX] = _array(table[keys.TASK_INDEX], Field(keys.TASK_INDEX, "int64"), f"{place}: task_index")
-    missing = {f.name: np.asarray(table[f.name].is_null()) for f in schema.columns if table[f.name].null_count}
+    fields = [f for f in schema.columns if not f.is_text] + [Field(keys.TASK_INDEX, "int64")]
+    read = {f.name: _values(table, f, place) for f in fields}
+    columns = {name: values for name, (values, _) in read.items()}
+    missing = {name: gaps for name, (_, gaps) in read.items() if gaps.any()}
+    if keys.TASK_INDEX in missing:
+        raise FormatError(f"{place}: task_index: a row has none")
     indices = {int(i) for i in columns[keys.TASK_INDEX]}
     if not indices <= set(range(len(session.tasks))):
         raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
@@ -189,19 +201,22 @@ def _probed(path: Path) -> VideoInfo:
         raise FormatError(str(error)) from error
 
 
-def _array(column: pa.ChunkedArray, field: Field, where: str) -> NDArray[Any]:
-    """Return a column of a session as an array of its dtype, shape ``(rows, *shape)``; 0 where there is no value."""
-    array, rows = column.combine_chunks(), len(column)
+def _values(table: pa.Table, field: Field, place: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return a column of a session as an array, shape ``(rows, *shape)``, and where it has no value: there it is 0."""
+    if table.column_names.count(field.name) != 1:
+        raise FormatError(f"{place}: {field.name}: stands {table.column_names.count(field.name)} times")
+    column, kind = table[field.name].combine_chunks(), table.schema.field(field.name).type
     for _ in field.shape:
-        if not pa.types.is_list(array.type) or array.null_count:
-            raise FormatError(f"{where}: holds {column.type}, or a list is missing")
-        array = array.flatten()
-    if array.null_count:
-        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
-    flat: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    if len(flat) != rows * field.size:
-        raise FormatError(f"{where}: a list does not hold {field.size} values")
-    return flat.reshape(rows, *field.shape)
+        kind = kind.value_type if pa.types.is_list(kind) else pa.null()
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise FormatError(f"{place}: {field.name}: holds {column.type}, and no {field.dtype} of shape {field.shape}")
+    gaps = have_gaps(column)
+    found = vectors.values(pa.chunked_array([column.filter(pa.array(~gaps))]), field.shape)
+    if found is None:
+        raise FormatError(f"{place}: {field.name}: a list does not hold {field.size} values")
+    values: NDArray[Any] = np.zeros((len(column), *field.shape), found.dtype)
+    values[~gaps] = found.reshape(-1, *field.shape)
+    return values, gaps
 
 
 def _written_ns(session: Session, episode: Episode) -> int:
