@@ -235,13 +235,19 @@ class Source:
         A refusal leaves everything as it was.
 
         Raises:
-            SettingsError: If the new model gives other columns: a session's rows all have one layout.
+            SettingsError: If the new model gives other columns, since a session's rows all have one layout, or lacks
+                something that is recorded, such as a camera.
         """
         bound = self._attached.simulation
         if bound is None or (bound.model is model and bound.data is data):
             return False
-        attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
-        changed = difference(self.schema, self._schema_of(attached))
+        try:
+            attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
+            changed = difference(self.schema, self._schema_of(attached))
+        except SettingsError as error:
+            # Nobody has changed a setting: what is wrong is that the model is another.
+            why = "the environment replaced its model, or its data, and this session cannot go on with the new one"
+            raise SettingsError(f"{why}: {error}") from error
         if changed:
             raise SettingsError(
                 f"the environment replaced its model by one of another layout: {changed}; "
