@@ -196,4 +196,4 @@ class Course:
         finally:
             # Also where asking raises: the episode is over either way.
             reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
-            self._recorder.end(Outcome(bool(said), reason, reward))
+            self._recorder.end(Outcome(bool(said), reason, reward), take)

@@ -18,9 +18,10 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.errors import LuckyRecorderError
-from lucky_recorder.recorder import formats
+from lucky_recorder.errors import LuckyRecorderError, StateError
+from lucky_recorder.recorder import exits, formats
 from lucky_recorder.recorder.committer import Committer, as_ours
+from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.messages import Counts, Layout, Seen
 from lucky_recorder.recorder.take import Owner, Take
 from lucky_recorder.recorder.worker import Worker, fork_error
@@ -94,6 +95,7 @@ class Recording:
         source = self.source
         if source.has_rates:
             formats.refuse(source.settings, source.schema)
+        exits.raise_held()
         self._worker.start()
         try:
             model = source.model_copy()
@@ -125,6 +127,8 @@ class Recording:
 
     def _open_sink(self, sink: Sink) -> None:
         """Tell a sink what rows and frames are, as soon as that is known."""
+        # Whoever interrupts while a session opens gets none: a sink that was never opened leaves nothing behind.
+        exits.raise_held()
         if self.source.has_rates:
             sink.open(self.source.schema, self._tasks)
 
@@ -170,7 +174,13 @@ class Recording:
         """Queue what was seen at a tick; waits while the queue is full."""
         if self._renewal is not None and self._renewal.after != (seen.take, seen.tick):
             self._renew()
-        self._worker.put(lambda: self._committer.draw(seen))
+        try:
+            self._worker.put(lambda: self._committer.draw(seen))
+        except StateError:
+            if self._is_forked or not self._committer.is_closed:
+                raise
+            # Another thread has closed the session meanwhile: this tick is not in it.
+            release(seen.snapshots)
 
     def end(self, outcome: Outcome) -> None:
         """Queue the end of the open take, if there is one, and return; one without a row leaves nothing."""
@@ -178,9 +188,9 @@ class Recording:
         if take is None:
             return
         ended = take.ended(outcome)
-        if take.has_rows:
-            self._worker.put(lambda: self._committer.end(ended))
-            self.taken += 1
+        # Also of one without a row: another thread may be finishing its first tick, whose pictures are on their way.
+        self._worker.put(lambda: self._committer.end(ended))
+        self.taken += bool(ended.ticks)
         # Not before it is queued: where an interrupt strikes while the queue is full, the take is still there to be
         # ended again. The worker takes the end of a take once only.
         self.take = None

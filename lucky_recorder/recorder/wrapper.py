@@ -171,8 +171,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 course.end_by_itself()
         finally:
             try:
-                if self.recorder.is_recording:
-                    self.recorder.close("close() was called")
+                with self.recorder.lock:
+                    if self.recorder.is_recording:
+                        self.recorder.close("close() was called")
             finally:
                 if course.stage is not Stage.CLOSED:
                     course.stage = Stage.CLOSED

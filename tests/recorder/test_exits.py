@@ -287,9 +287,9 @@ def start(tmp_path: Path) -> lr.RecordSession:
 
 def test_the_handler_is_there_only_while_a_session_is_open(tmp_path: Path, sigterm: Any) -> None:
     first, second = start(tmp_path), start(tmp_path)
-    assert sigterm() is interrupts._on_sigterm
+    assert sigterm() is interrupts._on_signal
     first.close()
-    assert sigterm() is interrupts._on_sigterm
+    assert sigterm() is interrupts._on_signal
     second.close()
     assert sigterm() is signal.SIG_DFL
 
