@@ -121,7 +121,6 @@ def strike(number: int, frame: object) -> None:
 
 
 def be_guarded(up: threading.Event, over: threading.Event) -> None:
-    before = list(gc.callbacks)
     guard = CollectionGuard(cast(gl.Context, NoContext()))
     up.set()
     over.wait()
