@@ -14,6 +14,7 @@ from lucky_recorder.recorder import worker
 
 RECORDER = (str(Path(lucky_recorder.recorder.__file__).parent),)
 # The worker, and what it is made of where that is Python.
+PATIENCE_S = 30.0
 HAND_OVER = (worker.__file__, threading.__file__, worker.queue.__file__)
 
 
@@ -52,23 +53,54 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def in_another_thread(job: Callable[[], Any], patience_s: float = 30.0) -> Callable[[], None]:
-    """Return what runs a job in another thread from its begin to its end, and raises here what it raises there."""
+class Aside:
+    """A job in another thread, which can be stopped before a line of its own, and let go on later.
 
-    def act() -> None:
-        raised: list[BaseException] = []
+    Args:
+        job: What it does.
+        number: Before which line it stops; it does not if it has not as many.
+        files: Whose lines are counted.
+    """
 
-        def run() -> None:
-            try:
-                job()
-            except BaseException as error:
-                raised.append(error)
+    def __init__(self, job: Callable[[], Any], number: int = 0, files: tuple[str, ...] = RECORDER) -> None:
+        self._job = job
+        self._line = AtLine(number, self._stop, files)
+        self._has_stopped, self._may_go_on = threading.Event(), threading.Event()
+        self._raised: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run)
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join(patience_s)
-        assert not thread.is_alive(), "the other thread waits for this one"
-        if raised:
-            raise raised[0]
+    @property
+    def lines_left(self) -> int:
+        """Lines that were missing for it to stop."""
+        return self._line.left
 
-    return act
+    def begin(self) -> None:
+        """Run it until it stops or is over."""
+        self._thread.start()
+        assert self._has_stopped.wait(PATIENCE_S), "the other thread waits for this one"
+
+    def end(self) -> None:
+        """Run the rest of it, and raise what it has raised."""
+        self._may_go_on.set()
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive(), "the other thread waits for this one"
+        if self._raised:
+            raise self._raised[0]
+
+    def whole(self) -> None:
+        """Run all of it."""
+        self.begin()
+        self.end()
+
+    def _stop(self) -> None:
+        self._has_stopped.set()
+        assert self._may_go_on.wait(PATIENCE_S)
+
+    def _run(self) -> None:
+        try:
+            with self._line:
+                self._job()
+        except BaseException as error:  # raised by `end`
+            self._raised.append(error)
+        finally:
+            self._has_stopped.set()
