@@ -21,6 +21,7 @@ from lucky_recorder.koyu.metadata import MICROSECOND_NS, Sidecars
 from lucky_recorder.koyu.rows import as_float32
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
 from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage import arrow
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
 
@@ -52,6 +53,7 @@ class KoyuSink:
         preset: str = "ultrafast",
         metadata_every: int = 25,
     ) -> None:
+        arrow.warm_up()
         self.root = root.absolute()
         self._settings = settings
         self._encoding = encoding_of(preset)
