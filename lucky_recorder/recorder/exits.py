@@ -16,13 +16,18 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
+Then = Literal["raise", "forget", "send again"]
+
+_SHORT_S = 0.001
 # So many are held back at a time. Who sends one more means it: it is raised at once.
 MOST_HELD = 2
 # SIGHUP is sent when a terminal is closed; Windows has none.
@@ -79,7 +84,7 @@ def _close_all() -> None:
     _is_ending = True
     # Newest first, and one that raises keeps no other from being closed. All are on the stack before the first runs,
     # because closing takes entries out of the dictionary. What comes meanwhile has nothing left to end.
-    with held_back(raises=False), contextlib.ExitStack() as stack:
+    with held_back("forget"), contextlib.ExitStack() as stack:
         for close in list(_open.values()):
             stack.callback(close)
 
@@ -158,7 +163,7 @@ _held = _Held()
 
 
 @contextlib.contextmanager
-def held_back(raises: bool = True) -> Iterator[None]:
+def held_back(then: Then = "raise") -> Iterator[None]:
     """Hold back signals in a ``with`` block: what they raise is raised when it is over.
 
     At most `MOST_HELD` are; one more is raised at once, so that a hanging disk can still be left. Signals that are
@@ -166,7 +171,8 @@ def held_back(raises: bool = True) -> Iterator[None]:
     thread but the main one, where signals raise nothing.
 
     Args:
-        raises: Whether those that have come are raised afterwards; else they are forgotten.
+        then: What becomes afterwards of those that have come: what they raise is raised, or they are forgotten, or they
+            are sent again. That is for finalizers, which Python runs anywhere: what is raised there goes nowhere.
     """
     if _held.is_on or not _is_main():
         yield
@@ -181,9 +187,27 @@ def held_back(raises: bool = True) -> Iterator[None]:
         yield
     finally:
         _held.let_go()
-        if raises:
+        if then == "raise":
             _held.raise_now()
+        elif then == "send again" and _held.numbers:
+            threading.Thread(target=_send_again, args=(list(_held.numbers),), daemon=True).start()
         _held.numbers.clear()
+
+
+def _send_again(numbers: list[int]) -> None:
+    """Send signals to the main thread as soon as it has left the finalizer that it is in."""
+    main = threading.main_thread().ident
+    while main is not None and _is_in_finalizer(sys._current_frames().get(main)):
+        time.sleep(_SHORT_S)
+    for number in dict.fromkeys(numbers):
+        os.kill(os.getpid(), number)
+
+
+def _is_in_finalizer(frame: FrameType | None) -> bool:
+    finalizer = weakref.finalize.__call__.__code__
+    while frame is not None and frame.f_code is not finalizer:
+        frame = frame.f_back
+    return frame is not None
 
 
 def raise_held() -> None:

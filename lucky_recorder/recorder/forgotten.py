@@ -20,7 +20,7 @@ def forget(recording: Recording) -> None:
         threading.Thread(target=forget, args=(recording,)).start()
         return
     failure = None
-    with exits.held_back():
+    with exits.held_back("send again"):
         try:
             recording.close()
         except LuckyRecorderError as error:
