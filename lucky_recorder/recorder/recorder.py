@@ -13,7 +13,6 @@ import contextlib
 import enum
 import functools
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +25,7 @@ from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, StateError, StreamError
 from lucky_recorder.notices import tell
-from lucky_recorder.recorder import exits, formats
+from lucky_recorder.recorder import exits, forked, formats
 from lucky_recorder.recorder.forgotten import close_at_exit, forget
 from lucky_recorder.recorder.policies import index_of
 from lucky_recorder.recorder.recording import Recording
@@ -38,8 +37,6 @@ logger = logging.getLogger("lucky_recorder")
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_living: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
 def _alone(verb: Callable[Concatenate[Recorder, P], T]) -> Callable[Concatenate[Recorder, P], T]:
@@ -88,7 +85,11 @@ class Recorder:
         self._finalizer: weakref.finalize[..., Recorder] | None = None
         self._idle_because: str | None = "start_recording() was not called yet"
         self.lock = threading.RLock()
-        _living.add(self)
+        forked.watch(self)
+
+    def mark_forked(self) -> None:
+        """Use another lock in a forked child: a thread that holds this one does not exist there to release it."""
+        self.lock = threading.RLock()
 
     # How it stands.
 
@@ -165,17 +166,29 @@ class Recorder:
         self.require("start_recording", State.IDLE)
         with exits.held_back():
             recording = Recording(source, self._sinks, self.tasks.descriptions)
-            self.path = recording.open()
-            self.recording = recording
-            self._idle_because = None
             # Whoever forgets a recorder, or ends the process with one open, still gets a whole session. Both are given
             # the recording and not this object, which would never be forgotten then.
+            stop, lock = weakref.WeakMethod(self.stop), self.lock
+            self.path = self._opened(recording, lambda: close_at_exit(recording, stop, lock))
+            self.recording = recording
+            self._idle_because = None
             self._finalizer = weakref.finalize(self, forget, recording)
             self._finalizer.atexit = False
-            stop, lock = weakref.WeakMethod(self.stop), self.lock
-            exits.guard(id(recording), lambda: close_at_exit(recording, stop, lock))
             self.begin(seed)
             return self.path
+
+    def _opened(self, recording: Recording, close: Callable[[], None]) -> Path:
+        """Open a recording, which will be closed if the process ends; returns its folder."""
+        # Before it is open: this may be a daemon thread, and then the end of the process waits for it.
+        exits.guard(id(recording), close)
+        try:
+            path = recording.open()
+        except BaseException:
+            exits.release(id(recording))
+            raise
+        # Once more, now that OpenGL is there: see `exits.guard`.
+        exits.guard(id(recording), close)
+        return path
 
     @_alone
     def learn_rates(self, seconds: float) -> None:
@@ -369,13 +382,3 @@ def _tell_of_uneven_steps(recording: Recording) -> None:
     )
     logger.warning(message)
     tell(message)
-
-
-def _renew_locks() -> None:
-    # Another thread may have held a lock when the process forked, and does not exist in the child to release it.
-    for recorder in _living:
-        recorder.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)

@@ -7,8 +7,6 @@ worker's half is `lucky_recorder.recorder.committer`; `lucky_recorder.recorder.m
 from __future__ import annotations
 
 import contextlib
-import os
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +17,7 @@ from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, StateError
-from lucky_recorder.recorder import exits, formats
+from lucky_recorder.recorder import exits, forked, formats
 from lucky_recorder.recorder.committer import Committer, as_ours
 from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.messages import Counts, Layout, Seen
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from lucky_recorder.capture.door import simulator
 
 _MOST_FRAMES = 4
-
-_living: weakref.WeakSet[Recording] = weakref.WeakSet()
 
 
 class Renewal(NamedTuple):
@@ -75,13 +71,14 @@ class Recording:
         self._own_sinks = tuple(own_sinks)
         self._tasks = tuple(tasks)
         self._numbers = 0
+        self._is_open = False
         self._is_forked = False
         self._is_given_up = False
         self._renewal: Renewal | None = None
         self._committer = Committer(source, self.counts)
         self._devices = self._committer.devices
         self._worker = Worker(_queue_depth(source), source.settings.worker_timeout_s)
-        _living.add(self)
+        forked.watch(self)
 
     # The session.
 
@@ -109,6 +106,7 @@ class Recording:
                 self._worker.call(self._committer.close)
             self._worker.stop()
             raise
+        self._is_open = True
         return self.place
 
     def learn_rates(self, seconds: float) -> None:
@@ -143,8 +141,8 @@ class Recording:
 
     @property
     def is_closed(self) -> bool:
-        """Whether everything is written, or is another process's to write, or cannot be written."""
-        return self._committer.is_closed or self._is_forked or self._is_given_up
+        """Whether nothing is left to write, or it is another process's to write, or cannot be written."""
+        return not self._is_open or self._committer.is_closed or self._is_forked or self._is_given_up
 
     @property
     def is_in_worker(self) -> bool:
@@ -314,12 +312,3 @@ def _queue_depth(source: Source) -> int:
     """Bound what is in flight: at most 16 scenes, or 4 frames of pixels per camera."""
     cameras = max(1, len(source.settings.recorded_cameras))
     return max(1, MOST_SCENES // cameras) if source.needs_gl else _MOST_FRAMES
-
-
-def _mark_forked() -> None:
-    for recording in _living:
-        recording.mark_forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mark_forked)

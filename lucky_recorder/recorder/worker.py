@@ -13,17 +13,15 @@ import os
 import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from lucky_recorder.errors import ForkError, StateError, WorkerStalledError
+from lucky_recorder.recorder import forked
 
 Job = Callable[[], None]
 
 _SHORT_S = 0.5
-
-_living: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 class Worker:
@@ -52,12 +50,16 @@ class Worker:
         # A daemon: Python waits for all other threads before it runs what is registered at exit, and it is there that a
         # session left open is closed (`exits`). Each would wait for the other.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        _living.add(self)
+        forked.watch(self)
 
     @property
     def is_current(self) -> bool:
         """Whether this is the worker's own thread."""
         return threading.current_thread() is self._thread
+
+    def mark_forked(self) -> None:
+        """Say so at once in a forked child, where nobody empties the queue, and wait for nothing."""
+        self._is_forked = True
 
     def start(self) -> None:
         """Start the thread."""
@@ -198,14 +200,3 @@ def fork_error() -> ForkError:
         f"this recorder was started in another process and does not survive a fork (this is pid {os.getpid()}); make a "
         "recorder in each process, and start those that record cameras with 'spawn' or 'forkserver'"
     )
-
-
-def _mark_forked() -> None:
-    # A fork copies no thread but the one that forks: in the child nobody empties the queue. Marked, a worker says so at
-    # once, and no call waits until its time is over.
-    for worker in _living:
-        worker._is_forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mark_forked)

@@ -79,6 +79,10 @@ class Aside:
         self._thread.start()
         assert self._has_stopped.wait(PATIENCE_S), "the other thread waits for this one"
 
+    def begin_only(self) -> None:
+        """Begin it, and wait for nothing: it may have to wait for this thread."""
+        self._thread.start()
+
     def end(self) -> None:
         """Run the rest of it, and raise what it has raised."""
         self._may_go_on.set()

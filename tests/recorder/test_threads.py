@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -165,3 +166,73 @@ def test_both_formats_hold_the_same_ticks(tmp_path: Path, read_back: Any, wall: 
     dataset = lr.koyu.Dataset(env.koyu_path)
     assert len(dataset) == sum(lengths)
     assert set(lengths) == {1, 2}
+
+
+def test_a_recorder_works_in_another_thread_than_it_was_made_in(start: Record, read_back: Any, counts: Any) -> None:
+    env = start("one")
+    for verb in (lambda: begin(env), step(env), lambda: env.observer.flush(), lambda: env.end_episode(success=True)):
+        Aside(verb).whole()
+    Aside(lambda: begin(env)).whole()
+    env.close()
+    episodes = read_back(env.session_path)
+    check(counts, episodes, 2)
+    assert [e.meta["success"] for e in episodes] == [True, False]
+
+
+def test_recorders_in_threads_of_their_own_do_not_mix(tmp_path: Path, read_back: Any, counts: Any, wall: Any) -> None:
+    def record(number: int) -> None:
+        env = lr.RecordSession(
+            CountEnv(7, mujoco=True), output_dir=tmp_path / str(number), cameras=[wall],
+            columns=[lr.Column("obs", "gym:obs")],
+        )  # fmt: skip
+        with env:
+            for seed in range(4):
+                env.reset(seed=seed)
+                for _ in range(7):
+                    env.step(np.zeros(1))
+
+    asides = [Aside(lambda n=number: record(n)) for number in range(2)]
+    threads = [threading.Thread(target=aside.whole) for aside in asides]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(2):
+        (session,) = (tmp_path / str(number)).glob("DataSessions/*")
+        for index, episode in enumerate(read_back(session)):
+            assert counts(episode)["rows"] == [100 * index + t for t in range(7)]
+            assert counts(episode)["wall"] == [100 * (index % 2) + t for t in range(7)]
+
+
+def test_two_threads_that_start_at_once_open_one_session(bare: Any) -> None:
+    observer, _ = bare()
+    refused = []
+
+    def begin_too() -> None:
+        try:
+            observer.start_recording()
+        except lr.StateError as error:
+            refused.append(str(error))
+
+    aside = Aside(begin_too)
+    with AtLine(1, aside.begin_only, (recording.__file__,)):
+        observer.start_recording()
+    aside.end()
+    assert len(refused) == 1
+    assert "needs the observer to be Idle" in refused[0]
+    observer.stop_recording()
+
+
+def test_a_success_callable_is_not_asked_while_a_step_is_under_way(tmp_path: Path, read_back: Any) -> None:
+    class Impatient(CountEnv):
+        def step(self, action: Any) -> Any:
+            aside = Aside(lambda: env.end_episode())
+            with pytest.raises(lr.StateError, match="while a step is under way: the success callable"):
+                aside.whole()
+            return super().step(action)
+
+    env = lr.RecordSession(Impatient(3, mujoco=True), output_dir=tmp_path, success=lambda simulation: True)
+    begin(env)
+    env.end_episode()
+    env.close()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)] == [(1, True)]
