@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: demo test lint docs interop interop-readers interop-envs check clean
+.PHONY: demo test lint docs interop interop-readers interop-envs check soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,6 +46,11 @@ docs: $(VENV)/.installed-dev $(VENV)/.draws
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 check: lint docs test
+
+# Attacks that take long. Each prints its seed.
+soak: $(VENV)/.installed-dev $(VENV)/.draws
+	LUCKY_RECORDER_SIGNALS=200 $(BIN)/python -m pytest tests/capture/draw/test_collections.py
+	$(BIN)/python -m tests.soak.signals --strikes 300 --seed $(or $(SEED),1)
 
 clean:
 	rm -rf $(VENV) site dist

@@ -17,8 +17,8 @@ OPTIONAL = ["mujoco", "OpenGL", "rerun", "torch"]
 SIMULATOR_ROOMS = ("lucky_recorder.capture.mujoco", "lucky_recorder.capture.draw", "lucky_recorder.envs.")
 HOUSE = Path(lucky_recorder.__file__).parent
 FILES = sorted(HOUSE.rglob("*.py"))
-# What looks private and is not: named tuples, and what gymnasium and numpy let others use.
-PUBLIC = {"_asdict", "_fields", "_make", "_replace"}
+# What looks private and is not: named tuples, and what Python documents for others to use.
+PUBLIC = {"_asdict", "_current_frames", "_fields", "_make", "_replace"}
 MOST_LINES = 400
 
 

@@ -23,6 +23,7 @@ from lucky_recorder.koyu.rows import as_float32
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
 from lucky_recorder.notices import tell
 from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage import arrow
 
 logger = logging.getLogger("lucky_recorder")
 
@@ -56,6 +57,7 @@ class KoyuSink:
         preset: str = "ultrafast",
         metadata_every: int = 25,
     ) -> None:
+        arrow.warm_up()
         self.root = root.absolute()
         self._settings = settings
         self._encoding = encoding_of(preset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,11 +50,18 @@ class Block:
         used = max(0, count - BLOCK_ROWS * len(self._full))
         return np.concatenate([*self._full, self.open[:used]])[:count]
 
+    def so_far(self) -> Block:
+        """Return another view of the values that are there: blocks that are begun later are not in it."""
+        # The open block first: if it is put away in between, it is in there twice, and `rows` reads it once.
+        held = copy.copy(self)
+        held._full = list(self._full)
+        return held
+
 
 class EpisodeBuffer:
     """An episode that is being recorded: raw values, flags and tasks, by data tick.
 
-    The caller's thread fills it. It is queued when the episode has ended, and the worker calls `trim` and `finish`.
+    The caller's thread fills it. When the episode has ended it is queued, and the worker calls `until` and `finish`.
 
     Attributes:
         blocks: The values of each channel, by its name.
@@ -103,13 +111,19 @@ class EpisodeBuffer:
         block = self.blocks.get(keys.TASK)
         return None if block is None else block.rows(self.data_ticks)[:, 0].tolist()
 
-    def trim(self, data_ticks: int) -> None:
-        """Forget every data tick from ``data_ticks`` on."""
-        # Values, tasks and flags of single robots may stay: `finish` reads no further than `flags` reach.
-        del self.flags[data_ticks:]
-        for missing in self.missing.values():
-            del missing[data_ticks:]
-        self.events[:] = [event for event in self.events if event.tick <= data_ticks]
+    def until(self, data_ticks: int) -> EpisodeBuffer:
+        """Return the first data ticks as a buffer of their own: nothing that is filled in or marked later is in it."""
+        # Another thread may still be filling this one. So nothing is asked twice, and lists are copied before they are
+        # gone through. Values need no copy: rows that are finished stay as they are.
+        held = copy.copy(self)
+        held.blocks = {name: block.so_far() for name, block in self.blocks.items()}
+        held.flags = self.flags[:data_ticks]
+        held.missing = {name: missing[:data_ticks] for name, missing in self.missing.items()}
+        held.robot_flags = dict(self.robot_flags)
+        held.tasks = list(self.tasks)
+        held._mappings = list(self._mappings)
+        held.events = [event for event in list(self.events) if event.tick <= data_ticks]
+        return held
 
     def finish(self, columns: Sequence[DerivedColumn], schema: Schema, entities: Sequence[int]) -> FinishedRows:
         """Derive every column from the raw values: one row per robot per data tick, all robots of a tick together."""

@@ -17,7 +17,7 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import TASK_INDEX
 from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
 from lucky_recorder.episode.sink import Prepared, Sink
-from lucky_recorder.errors import LuckyRecorderError, MetadataError, StreamError
+from lucky_recorder.errors import CaptureError, LuckyRecorderError, MetadataError, StreamError
 from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.messages import Counts, Ended, Layout, Seen
@@ -79,6 +79,10 @@ class Committer:
 
     def draw(self, seen: Seen) -> None:
         """Draw, scan and encode what was seen at a tick."""
+        if seen.take <= self._last_ended:
+            # Another thread has ended the take while this tick was on its way: it is not one of its ticks.
+            release(seen.snapshots)
+            return
         self._last_drawn = seen.take, seen.tick
         tracks = None if self._is_to_be_dropped(seen.take) else self._tracks_of(seen)
         if tracks is None:
@@ -90,6 +94,9 @@ class Committer:
 
     def _tracks_of(self, seen: Seen) -> Tracks | None:
         """Return the files of a take, which its first pictures open; None if they cannot be opened."""
+        if self._files is not None and self._files.take != seen.take:
+            _abort(self._files)
+            self._files = None
         if self._files is None and seen.take != self._failed:
             try:
                 self._files = OpenFiles(seen.take, Tracks(self.devices, self._place_of(seen.take), seen.key))
@@ -110,9 +117,9 @@ class Committer:
         if ended.take <= self._last_ended:
             return
         self._last_ended = ended.take
-        ticks = self._whole_ticks(ended)
+        ended = self._whole(ended)
         files, self._files = self._files, None
-        if not ended.buffer.data_ticks:
+        if not ended.ticks:
             _abort(files)
             return
         # A discarded take counts too: on the next run it might be kept.
@@ -122,26 +129,32 @@ class Committer:
             takes, rows = self._dropped
             self._dropped = takes + 1, rows + ended.buffer.data_ticks * len(ended.entities)
             return
-        self._finish(ended, files, ticks)
+        self._finish(ended, files)
 
-    def _whole_ticks(self, ended: Ended) -> int:
-        """Return how many ticks of a take are whole, and forget the rows of those that are not.
+    def _whole(self, ended: Ended) -> Ended:
+        """Return a take with its whole ticks and the rows of those, as a copy that nothing can change any more.
 
-        An interrupt may strike while a tick is settled. Then its row may be there before it is counted, or it is
-        counted and its snapshots never got here; without its frames a tick is only half there.
+        An interrupt may strike while a tick is settled, or another thread end the take meanwhile. Then the tick's row
+        may be there before it is counted, or it is counted and its snapshots never got here, or they got here before
+        the end did, and it was counted after that. Frames cannot be taken back, and without its frames a tick is only
+        half there: so what was drawn decides.
         """
         drawn = self._last_drawn[1] if self._last_drawn[0] == ended.take else -1
         whole = ended.ticks if drawn >= ended.last_seen else min(ended.ticks, ended.last_seen)
-        ended.buffer.trim(-(-whole // self.devices.layout.clocks.ticks_per_row))
-        return whole
+        whole = max(whole, drawn + 1)
+        return ended._replace(ticks=whole, buffer=ended.buffer.until(self._data_ticks(whole)))
 
-    def _finish(self, ended: Ended, files: OpenFiles | None, ticks: int) -> None:
+    def _data_ticks(self, ticks: int) -> int:
+        return -(-ticks // self.devices.layout.clocks.ticks_per_row)
+
+    def _finish(self, ended: Ended, files: OpenFiles | None) -> None:
         videos: dict[str, FinishedVideo] = {}
         scans: dict[str, FinishedScans] = {}
         self._is_written = False
         try:
             if files is not None:
-                videos, scans = self._finish_files(files, ticks)
+                videos, scans = self._finish_files(files, ended.ticks)
+            self._count(ended, files, videos, scans)
             outcome = ended.outcome
             if ended.take == self._failed:
                 outcome = Outcome(False, Reason.STREAM_FAILED)
@@ -165,24 +178,34 @@ class Committer:
         videos, scans = files.tracks.finish()
         if files.tracks.error is not None:
             self.fail(files.take, files.tracks.error)
-        layout = self.devices.layout
-        for stream in layout.schema.streams:
-            if stream.key in videos:
-                frames, due = videos[stream.key].file.frames, layout.due(ticks, stream.rate)
-                if frames != due:
-                    unlink({stream.key: videos.pop(stream.key)}, {})
-                    self._miscounted(files.take, stream.key, frames, ticks, due)
-        for scan in layout.schema.scans:
-            if scan.name in scans:
-                count, due = len(scans[scan.name].ranges), layout.due(ticks, scan.rate)
-                if count != due:
-                    unlink({}, {scan.name: scans.pop(scan.name)})
-                    self._miscounted(files.take, scan.name, count, ticks, due)
         return videos, scans
 
-    def _miscounted(self, take: int, key: str, count: int, ticks: int, due: int) -> None:
-        """Frame i is the picture of one certain tick: there must be exactly as many as ticks at which it was due."""
-        self.fail(take, StreamError(f"stream {key!r}: {count} frames for {ticks} ticks, expected {due}"))
+    def _count(
+        self,
+        ended: Ended,
+        files: OpenFiles | None,
+        videos: dict[str, FinishedVideo],
+        scans: dict[str, FinishedScans],
+    ) -> None:
+        """Count every stream: frame i is the picture of one certain tick, so there are as many as it was due at."""
+        layout = self.devices.layout
+        # What is missing because a stream has failed was told of already.
+        has_failed = files is not None and files.tracks.error is not None
+        for stream in layout.schema.streams:
+            video = videos.get(stream.key)
+            frames, due = 0 if video is None else video.file.frames, layout.due(ended.ticks, stream.rate)
+            if frames != due and not (video is None and has_failed):
+                unlink({} if video is None else {stream.key: videos.pop(stream.key)}, {})
+                self._miscounted(ended, f"stream {stream.key!r}: {frames} frames", due)
+        for scan in layout.schema.scans:
+            scanned = scans.get(scan.name)
+            count, due = 0 if scanned is None else len(scanned.ranges), layout.due(ended.ticks, scan.rate)
+            if count != due and not (scanned is None and has_failed):
+                unlink({}, {} if scanned is None else {scan.name: scans.pop(scan.name)})
+                self._miscounted(ended, f"lidar {scan.name!r}: {count} scans", due)
+
+    def _miscounted(self, ended: Ended, what: str, due: int) -> None:
+        self.fail(ended.take, StreamError(f"{what} for {ended.ticks} ticks, expected {due}"))
 
     def _record(
         self,
@@ -196,6 +219,11 @@ class Committer:
         said = buffer.said_tasks()
         if said is not None:
             finished.columns[TASK_INDEX] = np.repeat(self._tasks.indices(said), len(ended.entities))
+        due = self._data_ticks(ended.ticks)
+        found = {len(values) for values in finished.columns.values()} | {finished.data_ticks * len(ended.entities)}
+        if found != {due * len(ended.entities)}:
+            rows = " or ".join(map(str, sorted(found)))
+            raise CaptureError(f"{rows} rows for {ended.ticks} ticks, expected {due * len(ended.entities)}")
         return EpisodeRecord(
             take=ended.take,
             data_ticks=finished.data_ticks,

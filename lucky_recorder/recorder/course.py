@@ -11,7 +11,7 @@ from typing import Any
 
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.episode.record import Outcome, Reason
-from lucky_recorder.errors import CaptureError, SettingsError
+from lucky_recorder.errors import CaptureError, SettingsError, StateError
 from lucky_recorder.recorder.arrival import Arrivals
 from lucky_recorder.recorder.parts import PartedSteps
 from lucky_recorder.recorder.recorder import Recorder
@@ -204,7 +204,16 @@ class Course:
             self.end(self._recorder.take, None, None)
 
     def end(self, take: Take, said: bool | None, reward: float | None) -> None:
-        """End the open episode with the verdict that was said, or else with its last step's."""
+        """End the open episode with the verdict that was said, or else with its last step's.
+
+        Raises:
+            StateError: If a callable were to be asked while a step is under way, in another thread or around this call.
+        """
+        if said is None and take.lane.is_open and self._success.is_callable:
+            raise StateError(
+                "end_episode() while a step is under way: the success callable would look at a simulation that is "
+                "moving; say success=True or success=False, or call it after the step"
+            )
         try:
             if said is None and take.has_rows:
                 # A frozen take was asked when it froze: since then the environment may have gone on.
@@ -214,4 +223,4 @@ class Course:
         finally:
             # Also where asking raises: the episode is over either way.
             reason = Reason.NO_VERDICT if said is None else Reason.VERDICT
-            self._recorder.end(Outcome(bool(said), reason, reward))
+            self._recorder.end(Outcome(bool(said), reason, reward), take)

@@ -170,6 +170,8 @@ class Lane:
     def drop_half(self) -> None:
         """Forget the half tick that is open."""
         self.is_open = False
+        # Two threads may come here at once. There is no call in this line, so nothing comes between its halves: one of
+        # them gets the snapshots, the other None.
         snapshots, self.snapshots = self.snapshots, None
         release(snapshots or ())
 

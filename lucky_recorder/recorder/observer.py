@@ -149,8 +149,9 @@ class Observer:
             SettingsError: If the simulation does not fit the settings; nothing is on the disk then.
             GLError: If pictures are asked for and no OpenGL context can be made; nothing is on the disk then.
         """
-        self._recorder.require("start_recording", State.IDLE)
-        return self._recorder.start(open_source(self.settings, self._model, self._data))
+        with self._recorder.lock:
+            self._recorder.require("start_recording", State.IDLE)
+            return self._recorder.start(open_source(self.settings, self._model, self._data))
 
     def stop_recording(self) -> None:
         """End the open episode as failed, wait for the worker, write ``meta/``, and close the session.
@@ -160,8 +161,9 @@ class Observer:
             LuckyRecorderError: The first thing that failed in the worker.
         """
         self._ticks.refuse_inside("stop_recording")
-        self._recorder.require_session("stop_recording")
-        self._recorder.close("stop_recording() was called")
+        with self._recorder.lock:
+            self._recorder.require_session("stop_recording")
+            self._recorder.close("stop_recording() was called")
 
     def flush(self) -> None:
         """Wait until every ended episode is committed.
@@ -185,8 +187,9 @@ class Observer:
             StateError: If no session is open, or an episode is.
             LuckyRecorderError: What failed in the worker; the session is closed then.
         """
-        self._recorder.require("begin_episode", State.BETWEEN_EPISODES)
-        self._recorder.begin(seed)
+        with self._recorder.lock:
+            self._recorder.require("begin_episode", State.BETWEEN_EPISODES)
+            self._recorder.begin(seed)
 
     def tick(self, new_policy_step: bool | Mapping[str, bool] = True) -> None:
         """Record this tick: the state as it is now with the commands as they are now, before physics moves on.
@@ -270,8 +273,9 @@ class Observer:
             StateError: If no episode is open.
         """
         self._ticks.refuse_inside("end_current_episode")
-        self._recorder.require("end_current_episode", State.IN_EPISODE)
-        self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
+        with self._recorder.lock:
+            self._recorder.require("end_current_episode", State.IN_EPISODE)
+            self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
 
     def end_current_episode_begin_next(self, success: bool, reward: float | None = None) -> None:
         """End the open episode with a verdict and begin the next, unless the session ends with it.
@@ -280,10 +284,11 @@ class Observer:
             StateError: If no episode is open.
         """
         self._ticks.refuse_inside("end_current_episode_begin_next")
-        self._recorder.require("end_current_episode_begin_next", State.IN_EPISODE)
-        self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
-        if self.is_recording:
-            self._recorder.begin()
+        with self._recorder.lock:
+            self._recorder.require("end_current_episode_begin_next", State.IN_EPISODE)
+            self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
+            if self.is_recording:
+                self._recorder.begin()
 
     def mark_reset(self, robot: str | None = None) -> None:
         """Flag the next row as the first after a reset; within an episode, time may run backwards before it.
@@ -296,8 +301,9 @@ class Observer:
             SettingsError: If there is no such robot.
         """
         self._ticks.refuse_inside("mark_reset")
-        self._recorder.require_session("mark_reset")
-        self._recorder.mark_reset(robot)
+        with self._recorder.lock:
+            self._recorder.require_session("mark_reset")
+            self._recorder.mark_reset(robot)
 
     def mark_event(self, kind: str, **fields: Any) -> None:
         """Note that something happens now, before the next row, such as a person taking over.
@@ -313,9 +319,10 @@ class Observer:
             SettingsError: If a value is no JSON.
         """
         self._ticks.refuse_inside("mark_event")
-        self._recorder.require("mark_event", State.IN_EPISODE)
-        assert self._recorder.take is not None
-        self._recorder.take.mark_event(validators.text(kind, field="kind"), checked_fields(fields))
+        with self._recorder.lock:
+            self._recorder.require("mark_event", State.IN_EPISODE)
+            assert self._recorder.take is not None
+            self._recorder.take.mark_event(validators.text(kind, field="kind"), checked_fields(fields))
 
     def __enter__(self) -> Observer:
         """Open nothing; leaving the block stops an open session."""
@@ -323,8 +330,9 @@ class Observer:
 
     def __exit__(self, *raised: object) -> None:
         """Stop an open session."""
-        if self.is_recording:
-            self.stop_recording()
+        with self._recorder.lock:
+            if self.is_recording:
+                self.stop_recording()
 
     def __getstate__(self) -> NoReturn:
         raise StateError("an Observer holds a thread and open files and cannot be pickled; make one in each process")

@@ -2,17 +2,22 @@
 
 `RecordSession` and `Observer` are two faces of it. The one turns what gymnasium calls into its verbs, the other gives
 them to a loop of the user's own. It holds no episode itself: the open take belongs to the open `Recording`.
+
+A thread that steps holds no lock: its steps have no time for one. What begins and ends sessions and takes does, so that
+any thread may end what another one records. What becomes of the tick that is under way then, the `Committer` decides.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import logging
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode import clock
@@ -20,7 +25,8 @@ from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, StateError, StreamError
 from lucky_recorder.notices import tell
-from lucky_recorder.recorder import exits, formats
+from lucky_recorder.recorder import exits, forked, formats
+from lucky_recorder.recorder.forgotten import close_at_exit, forget
 from lucky_recorder.recorder.policies import index_of
 from lucky_recorder.recorder.recording import Recording
 from lucky_recorder.recorder.take import ENDED, Take
@@ -28,6 +34,20 @@ from lucky_recorder.recorder.tasks import Tasks
 from lucky_recorder.settings.recorder import RecorderSettings
 
 logger = logging.getLogger("lucky_recorder")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _alone(verb: Callable[Concatenate[Recorder, P], T]) -> Callable[Concatenate[Recorder, P], T]:
+    """Let one thread at a time in: two that end or begin at once would both see the same open take."""
+
+    @functools.wraps(verb)
+    def run(self: Recorder, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.lock:
+            return verb(self, *args, **kwargs)
+
+    return cast("Callable[Concatenate[Recorder, P], T]", run)
 
 
 class State(enum.Enum):
@@ -47,6 +67,7 @@ class Recorder:
         recording: The session, the open one or the last; None before the first.
         tasks: What the rows are of.
         last_outcome: How the take ended that ended last; None before the first.
+        lock: Held by every verb that begins or ends something; for those who need two of them in a row.
 
     Args:
         settings: As above.
@@ -63,6 +84,12 @@ class Recorder:
         self._resets_due: list[int | None] = []
         self._finalizer: weakref.finalize[..., Recorder] | None = None
         self._idle_because: str | None = "start_recording() was not called yet"
+        self.lock = threading.RLock()
+        forked.watch(self)
+
+    def mark_forked(self) -> None:
+        """Use another lock in a forked child: a thread that holds this one does not exist there to release it."""
+        self.lock = threading.RLock()
 
     # How it stands.
 
@@ -114,6 +141,7 @@ class Recorder:
         """
         if self.state in states:
             return
+        exits.leave_if_ending()
         why = "" if self._idle_because is None else f": {self._idle_because}"
         allowed = " or ".join(s.value for s in states)
         raise StateError(f"{verb}() needs the observer to be {allowed}, but it is {self.state.value}{why}{instead}")
@@ -130,37 +158,59 @@ class Recorder:
 
     # A session.
 
+    @_alone
     def start(self, source: Source, seed: int | None = None) -> Path:
         """Open a session on a source, and its first take; returns the session's folder.
 
         Raises:
+            StateError: If another thread has opened one.
             SettingsError: If a format cannot hold what is recorded; nothing is on the disk then.
             GLError: If pictures are asked for and no OpenGL context can be made; nothing is on the disk then.
         """
-        recording = Recording(source, self._sinks, self.tasks.descriptions)
-        self.path = recording.open()
-        self.recording = recording
-        self._idle_because = None
-        # Whoever forgets a recorder, or ends the process with one open, still gets a whole session. Both are given the
-        # recording and not this object, which would never be forgotten then.
-        self._finalizer = weakref.finalize(self, _forget, recording)
-        self._finalizer.atexit = False
-        exits.guard(id(recording), lambda: _forget(recording))
-        self.begin(seed)
-        return self.path
+        exits.leave_if_ending()
+        self.require("start_recording", State.IDLE)
+        with exits.held_back():
+            recording = Recording(source, self._sinks, self.tasks.descriptions)
+            # Whoever forgets a recorder, or ends the process with one open, still gets a whole session. Both are given
+            # the recording and not this object, which would never be forgotten then.
+            stop, lock = weakref.WeakMethod(self.stop), self.lock
+            self.path = self._opened(recording, lambda: close_at_exit(recording, stop, lock))
+            self.recording = recording
+            self._idle_because = None
+            self._finalizer = weakref.finalize(self, forget, recording)
+            self._finalizer.atexit = False
+            self.begin(seed)
+            return self.path
 
+    def _opened(self, recording: Recording, close: Callable[[], None]) -> Path:
+        """Open a recording, which will be closed if the process ends; returns its folder."""
+        # Before it is open: this may be a daemon thread, and then the end of the process waits for it.
+        exits.guard(id(recording), close)
+        try:
+            path = recording.open()
+        except BaseException:
+            exits.release(id(recording))
+            raise
+        # Once more, now that OpenGL is there: see `exits.guard`.
+        exits.guard(id(recording), close)
+        return path
+
+    @_alone
     def learn_rates(self, seconds: float) -> None:
         """Settle the session's rates by how long the first step has lasted.
 
         Raises:
             SettingsError: If a rate does not divide that of the steps; a session that is refused leaves nothing.
         """
+        if self.take is None:  # another thread has ended it
+            return
         assert self.recording is not None
-        try:
-            self.recording.learn_rates(seconds)
-        except BaseException:  # also an interrupt: half of the sinks would know the rates, and half not
-            self._forsake()
-            raise
+        with exits.held_back():
+            try:
+                self.recording.learn_rates(seconds)
+            except BaseException:  # also an interrupt: half of the sinks would know the rates, and half not
+                self._forsake()
+                raise
 
     def _forsake(self) -> None:
         """Close a session that cannot be recorded; it leaves no folder, and the next reset may try again."""
@@ -168,14 +218,21 @@ class Recorder:
             self.close("the session could not be recorded")
         self.recording, self.path = None, None
 
+    @_alone
     def close(self, why: str) -> None:
         """End the open take as failed, wait for the worker, write ``meta/``, and close the session.
+
+        Signals are held back meanwhile: what they raise is raised when all is written.
 
         Raises:
             LuckyRecorderError: The first thing that failed in the worker.
         """
         recording = self.recording
         assert recording is not None
+        with exits.held_back():
+            self._close(recording, why)
+
+    def _close(self, recording: Recording, why: str) -> None:
         self._idle_because = why
         self._resets_due.clear()
         try:
@@ -189,6 +246,10 @@ class Recorder:
                 # Without a step there is no rate, so nothing could be written: its folder is gone.
                 self.path = None
             _tell_of_uneven_steps(recording)
+
+    def stop(self, why: str) -> None:
+        """Begin nothing any more: another one closes what is open."""
+        self._idle_because = why
 
     @contextlib.contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -210,6 +271,7 @@ class Recorder:
             self.recording.flush()
         self.raise_failure()
 
+    @_alone
     def raise_failure(self) -> None:
         """Raise what has failed in the worker, if something has; the session is closed then."""
         assert self.recording is not None
@@ -219,27 +281,34 @@ class Recorder:
         self.close(f"the session stopped by itself: {failure}")
         raise StateError(f"closing after a failure raised nothing: {failure}")
 
-    def fail(self, error: BaseException) -> None:
-        """End the open take as failed, because of an error that is about to be raised; or the session, if it must."""
+    @_alone
+    def fail(self, error: BaseException, of: Take | None = None) -> None:
+        """End the open take as failed, because of an error that is about to be raised; or the session, if it must.
+
+        Args:
+            error: The error.
+            of: The take it struck; None for the one that is open. Where another one is open by now, that goes on.
+        """
         if self._idle_because is not None:
             return
         # A stream is broken for good, and so is its session. Anything else was wrong with this episode only.
         if isinstance(error, StreamError):
             with contextlib.suppress(LuckyRecorderError):
                 self.close(f"the session stopped by itself: {error}")
-        elif self.take is not None:
-            self.end(Outcome(False, Reason.ERROR))
+        else:
+            self.end(Outcome(False, Reason.ERROR), of)
 
     # Its takes.
 
+    @_alone
     def begin(self, seed: int | None = None) -> Take:
         """Begin a take; the resets that were marked before it count for its first row.
 
         Raises:
+            StateError: If another thread has closed the session.
             LuckyRecorderError: What failed in the worker; the session is closed then.
         """
-        recording = self.recording
-        assert recording is not None
+        recording = self.require_session("begin_episode")
         self.raise_failure()
         with self._stopping():
             # A proxy: whoever forgets a recorder must have it closed at once, not when garbage is next collected.
@@ -249,14 +318,27 @@ class Recorder:
         self._resets_due.clear()
         return take
 
+    @_alone
     def open_take(self) -> Take:
         """Return the open take; begins one if there is none."""
         return self.take or self.begin()
 
-    def end(self, outcome: Outcome) -> None:
-        """End the open take; after ``total_episodes`` kept ones the session is closed."""
+    @_alone
+    def end(self, outcome: Outcome, of: Take | None = None) -> None:
+        """End the open take; after ``total_episodes`` kept ones the session is closed.
+
+        Args:
+            outcome: How it ended.
+            of: The take that is meant; None for the one that is open. Where another thread has ended it, nothing is.
+        """
         recording = self.recording
-        assert recording is not None
+        if (
+            recording is None
+            or self._idle_because is not None
+            or self.take is None
+            or self.take is not (of or self.take)
+        ):
+            return
         self.last_outcome = outcome
         # The caller does not wait here: the worker commits while the next episode is recorded. Only where this episode
         # may be the last, its verdict is waited for, so that none is begun that would be one too many.
@@ -282,12 +364,14 @@ class Recorder:
         said = None if self.take is None else self.take.said_task
         return self.tasks.current if said is None else said
 
+    @_alone
     def set_task(self, index: int) -> None:
         """Set the task of the rows from here on; see `Observer.set_current_task_index`."""
         chosen = self.tasks.choose(index)
         if self.take is not None:
             self.take.set_task(chosen)
 
+    @_alone
     def mark_reset(self, robot: str | None = None, is_seeded: bool = False) -> None:
         """Flag the next row as the first after a reset; see `Observer.mark_reset`."""
         assert self.recording is not None
@@ -309,22 +393,3 @@ def _tell_of_uneven_steps(recording: Recording) -> None:
     )
     logger.warning(message)
     tell(message)
-
-
-def _forget(recording: Recording) -> None:
-    """Close a recording whose recorder is gone, or whose process ends."""
-    if recording.is_closed:
-        return
-    if recording.is_in_worker:
-        # The garbage collector may run in any thread, and this one cannot wait for itself.
-        threading.Thread(target=_forget, args=(recording,)).start()
-        return
-    exits.release(id(recording))
-    failure = None
-    try:
-        recording.close()
-    except LuckyRecorderError as error:
-        failure = error
-    if recording.source.has_rates:
-        # Last: where warnings are errors, this raises. Without a step there was nothing to lose.
-        exits.warn_forgotten(recording.place, failure)

@@ -7,8 +7,6 @@ worker's half is `lucky_recorder.recorder.committer`; `lucky_recorder.recorder.m
 from __future__ import annotations
 
 import contextlib
-import os
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,9 +16,10 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import MOST_SCENES
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.errors import LuckyRecorderError
-from lucky_recorder.recorder import formats
+from lucky_recorder.errors import LuckyRecorderError, StateError
+from lucky_recorder.recorder import exits, forked, formats
 from lucky_recorder.recorder.committer import Committer, as_ours
+from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.messages import Counts, Layout, Seen
 from lucky_recorder.recorder.take import Owner, Take
 from lucky_recorder.recorder.worker import Worker, fork_error
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from lucky_recorder.capture.door import simulator
 
 _MOST_FRAMES = 4
-
-_living: weakref.WeakSet[Recording] = weakref.WeakSet()
 
 
 class Renewal(NamedTuple):
@@ -74,13 +71,14 @@ class Recording:
         self._own_sinks = tuple(own_sinks)
         self._tasks = tuple(tasks)
         self._numbers = 0
+        self._is_open = False
         self._is_forked = False
         self._is_given_up = False
         self._renewal: Renewal | None = None
         self._committer = Committer(source, self.counts, self._tasks)
         self._devices = self._committer.devices
         self._worker = Worker(_queue_depth(source), source.settings.worker_timeout_s)
-        _living.add(self)
+        forked.watch(self)
 
     # The session.
 
@@ -94,6 +92,7 @@ class Recording:
         source = self.source
         if source.has_rates:
             formats.refuse(source.settings, source.schema)
+        exits.raise_held()
         self._worker.start()
         try:
             model = source.model_copy()
@@ -107,6 +106,7 @@ class Recording:
                 self._worker.call(self._committer.close)
             self._worker.stop()
             raise
+        self._is_open = True
         return self.place
 
     def learn_rates(self, seconds: float) -> None:
@@ -125,6 +125,8 @@ class Recording:
 
     def _open_sink(self, sink: Sink) -> None:
         """Tell a sink what rows and frames are, as soon as that is known."""
+        # Whoever interrupts while a session opens gets none: a sink that was never opened leaves nothing behind.
+        exits.raise_held()
         if self.source.has_rates:
             sink.open(self.source.schema, self._tasks)
 
@@ -139,8 +141,8 @@ class Recording:
 
     @property
     def is_closed(self) -> bool:
-        """Whether everything is written, or is another process's to write, or cannot be written."""
-        return self._committer.is_closed or self._is_forked or self._is_given_up
+        """Whether nothing is left to write, or it is another process's to write, or cannot be written."""
+        return not self._is_open or self._committer.is_closed or self._is_forked or self._is_given_up
 
     @property
     def is_in_worker(self) -> bool:
@@ -170,7 +172,13 @@ class Recording:
         """Queue what was seen at a tick; waits while the queue is full."""
         if self._renewal is not None and self._renewal.after != (seen.take, seen.tick):
             self._renew()
-        self._worker.put(lambda: self._committer.draw(seen))
+        try:
+            self._worker.put(lambda: self._committer.draw(seen))
+        except StateError:
+            if self._is_forked or not self._committer.is_closed:
+                raise
+            # Another thread has closed the session meanwhile: this tick is not in it.
+            release(seen.snapshots)
 
     def end(self, outcome: Outcome) -> None:
         """Queue the end of the open take, if there is one, and return; one without a row leaves nothing."""
@@ -178,9 +186,9 @@ class Recording:
         if take is None:
             return
         ended = take.ended(outcome)
-        if take.has_rows:
-            self._worker.put(lambda: self._committer.end(ended))
-            self.taken += 1
+        # Also of one without a row: another thread may be finishing its first tick, whose pictures are on their way.
+        self._worker.put(lambda: self._committer.end(ended))
+        self.taken += bool(ended.ticks)
         # Not before it is queued: where an interrupt strikes while the queue is full, the take is still there to be
         # ended again. The worker takes the end of a take once only.
         self.take = None
@@ -304,12 +312,3 @@ def _queue_depth(source: Source) -> int:
     """Bound what is in flight: at most 16 scenes, or 4 frames of pixels per camera."""
     cameras = max(1, len(source.settings.recorded_cameras))
     return max(1, MOST_SCENES // cameras) if source.needs_gl else _MOST_FRAMES
-
-
-def _mark_forked() -> None:
-    for recording in _living:
-        recording.mark_forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mark_forked)

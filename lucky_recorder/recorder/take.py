@@ -46,11 +46,11 @@ class Owner(Protocol):
     def raise_failure(self) -> None:
         """Raise what has failed in the worker; the session is closed then."""
 
-    def end(self, outcome: Outcome) -> None:
-        """End the open take."""
+    def end(self, outcome: Outcome, of: Take | None = None) -> None:
+        """End the open take, if it is this one."""
 
-    def fail(self, error: BaseException) -> None:
-        """End the open take, or the session, because of an error that is about to be raised."""
+    def fail(self, error: BaseException, of: Take | None = None) -> None:
+        """End the open take, if it is this one, or the session, because of an error that is about to be raised."""
 
     def learn_rates(self, seconds: float) -> None:
         """Settle the session's rates by how long the first step has lasted."""
@@ -186,7 +186,7 @@ class Take:
     def fail(self, error: BaseException) -> None:
         """End it as failed, because of an error that is about to be raised; where it has ended, it stays as it is."""
         if self.state is not ENDED:
-            self._owner.fail(error)
+            self._owner.fail(error, self)
 
     def refresh(self) -> None:
         """Bring what callables look at to the present state, with everything that follows from it."""
@@ -196,7 +196,7 @@ class Take:
         """End it if it has reached ``max_episode_length_s``; returns whether it has."""
         if self.lane.ticks != self._most_ticks:
             return False
-        self._owner.end(Outcome(False, Reason.TIME_LIMIT))
+        self._owner.end(Outcome(False, Reason.TIME_LIMIT), self)
         return True
 
     def observe(
@@ -253,13 +253,16 @@ class Take:
         self.state = ENDED
         self.outcome = self.outcome or outcome
         lane, source = self.lane, self._source
+        # In this order, since another thread may be settling a tick: what it counts after this is not in the take, and
+        # a tick that is counted has handed its snapshots over, so they cannot be dropped.
+        ticks, last_seen = lane.ticks, lane.last_seen
         lane.drop_half()
         return Ended(
             take=self.number,
             outcome=self.outcome,
             buffer=lane.buffer,
-            ticks=lane.ticks,
-            last_seen=lane.last_seen,
+            ticks=ticks,
+            last_seen=last_seen,
             columns=source.columns,
             entities=source.entity_ids,
             is_seeded=self.is_seeded,

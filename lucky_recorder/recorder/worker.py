@@ -1,24 +1,27 @@
 """The worker: the one thread that draws, encodes and commits.
 
 Its queue is bounded and keeps its order. What fails in it is kept for the caller's thread.
+
+The caller's thread may be interrupted at any line of Python. `queue.Queue`, `threading.Event` and `threading.Condition`
+are Python: where an interrupt strikes inside of them, the lock they share with the worker can stay locked, for good. So
+all that both threads touch here is a `SimpleQueue` and plain locks, whose calls are whole or have not happened.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from lucky_recorder.errors import ForkError, StateError, WorkerStalledError
+from lucky_recorder.recorder import forked
 
 Job = Callable[[], None]
 
-_living: weakref.WeakSet[Worker] = weakref.WeakSet()
+_SHORT_S = 0.5
 
 
 class Worker:
@@ -33,24 +36,30 @@ class Worker:
 
     def __init__(self, depth: int, timeout_s: float, name: str = "lucky_recorder") -> None:
         self.error: BaseException | None = None
-        self._jobs: queue.Queue[Job | None] = queue.Queue(depth)
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._depth = depth
+        # Open when a job was taken out of the queue and nobody has waited for that yet.
+        self._has_room = _closed_gate()
         self._timeout = timeout_s
         self._done = 0
         self._is_forked = False
         self._has_stalled = False
-        self._is_over = False
         # Kept here, and not asked of the thread: in Python 3.11 an interrupt inside `Thread.is_alive` marks one that
         # still runs as ended, for good.
         self._is_running = False
         # A daemon: Python waits for all other threads before it runs what is registered at exit, and it is there that a
         # session left open is closed (`exits`). Each would wait for the other.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        _living.add(self)
+        forked.watch(self)
 
     @property
     def is_current(self) -> bool:
         """Whether this is the worker's own thread."""
         return threading.current_thread() is self._thread
+
+    def mark_forked(self) -> None:
+        """Say so at once in a forked child, where nobody empties the queue, and wait for nothing."""
+        self._is_forked = True
 
     def start(self) -> None:
         """Start the thread."""
@@ -58,17 +67,27 @@ class Worker:
         self._thread.start()
 
     def put(self, job: Job) -> None:
-        """Queue a job; waits while the queue is full.
+        """Queue a job; waits while the queue is full. Any number of threads may do so.
 
         Raises:
             WorkerStalledError: If the queue stays full for ``timeout_s``.
             ForkError: In a forked child, where the thread does not exist.
         """
         self._check_usable()
-        try:
-            self._jobs.put(job, timeout=self._timeout)
-        except queue.Full:
-            raise self._stalled() from None
+        # Jobs are counted where they are, and no places handed out: an interrupt could lose one of those.
+        if self._jobs.qsize() >= self._depth:
+            self._wait_for_room()
+        self._jobs.put(job)
+
+    def _wait_for_room(self) -> None:
+        deadline = time.monotonic() + self._timeout
+        while self._jobs.qsize() >= self._depth:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._stalled()
+            # In short waits: of several that wait, only one is woken by each job.
+            self._has_room.acquire(timeout=min(_SHORT_S, left))
+            self._check_usable()
 
     def call(self, job: Callable[[], Any]) -> Any:
         """Run a job after those queued before it, and return or raise what it returns or raises.
@@ -79,7 +98,7 @@ class Worker:
         """
         result: list[Any] = []
         raised: list[BaseException] = []
-        done = threading.Event()
+        done = _closed_gate()
 
         def run() -> None:
             try:
@@ -87,7 +106,7 @@ class Worker:
             except BaseException as error:  # carried to the caller, who raises it
                 raised.append(error)
             finally:
-                done.set()
+                done.release()
 
         self.put(run)
         self._wait(done)
@@ -101,8 +120,8 @@ class Worker:
         Raises:
             WorkerStalledError: If a single job takes longer than ``timeout_s``.
         """
-        done = threading.Event()
-        self.put(done.set)
+        done = _closed_gate()
+        self.put(done.release)
         self._wait(done)
 
     def stop(self) -> None:
@@ -113,20 +132,21 @@ class Worker:
         if self._is_forked or not self._is_running:
             return
         if self._has_stalled:
-            # A full queue has no place for the None. Then the flag ends the thread, when it has run what is queued.
-            self._is_over = True
-            with contextlib.suppress(queue.Full):
-                self._jobs.put_nowait(None)
+            self._jobs.put(None)
             return
         self.flush()
         self._jobs.put(None)
         self._thread.join(self._timeout)
 
-    def _wait(self, done: threading.Event) -> None:
-        """Wait for an event; gives up only when no job has finished for ``timeout_s``."""
+    def _wait(self, done: threading.Lock) -> None:
+        """Wait until a gate is opened; gives up only when no job has finished for ``timeout_s``."""
         # In short waits: whenever another job has finished, the time starts again.
         seen, deadline = self._done, time.monotonic() + self._timeout
-        while not done.wait(min(0.5, self._timeout)):
+        while not done.acquire(timeout=min(_SHORT_S, self._timeout)):
+            if not self._is_running:
+                if done.acquire(blocking=False):
+                    return
+                raise self._ended()
             if self._done != seen:
                 seen, deadline = self._done, time.monotonic() + self._timeout
             elif time.monotonic() > deadline:
@@ -135,6 +155,9 @@ class Worker:
     def _run(self) -> None:
         try:
             while (job := self._jobs.get()) is not None:
+                # Only this thread opens it, so nobody else can have done so since it was looked at.
+                if self._has_room.locked():
+                    self._has_room.release()
                 try:
                     job()
                 except BaseException as error:  # a thread has no caller to raise to
@@ -142,8 +165,6 @@ class Worker:
                 # Not kept until the next job comes, which may take long: a job may hold a whole episode.
                 del job
                 self._done += 1
-                if self._is_over and self._jobs.empty():
-                    return
         finally:
             self._is_running = False
 
@@ -153,7 +174,10 @@ class Worker:
         if self._has_stalled:
             raise self._stalled()
         if not self._is_running:
-            raise StateError("the recorder's worker thread has ended")
+            raise self._ended()
+
+    def _ended(self) -> StateError:
+        return StateError("the recorder's worker thread has ended")
 
     def _stalled(self) -> WorkerStalledError:
         self._has_stalled = True
@@ -163,20 +187,16 @@ class Worker:
         )
 
 
+def _closed_gate() -> threading.Lock:
+    """Return a lock that is locked: who wants to go on waits until another thread has released it."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
+
+
 def fork_error() -> ForkError:
     """Return the error of a recorder that is used in a forked child."""
     return ForkError(
         f"this recorder was started in another process and does not survive a fork (this is pid {os.getpid()}); make a "
         "recorder in each process, and start those that record cameras with 'spawn' or 'forkserver'"
     )
-
-
-def _mark_forked() -> None:
-    # A fork copies no thread but the one that forks: in the child nobody empties the queue. Marked, a worker says so at
-    # once, and no call waits until its time is over.
-    for worker in _living:
-        worker._is_forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_mark_forked)

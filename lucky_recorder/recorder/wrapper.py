@@ -14,6 +14,7 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import StateError
 from lucky_recorder.recorder.arrival import copied
 from lucky_recorder.recorder.course import RECORDED, Course
+from lucky_recorder.recorder.exits import leave_if_ending
 from lucky_recorder.recorder.formats import own_sinks
 from lucky_recorder.recorder.observer import checked_reward, observer_of
 from lucky_recorder.recorder.policies import Ran, without
@@ -172,8 +173,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 course.end_by_itself()
         finally:
             try:
-                if self.recorder.is_recording:
-                    self.recorder.close("close() was called")
+                with self.recorder.lock:
+                    if self.recorder.is_recording:
+                        self.recorder.close("close() was called")
             finally:
                 if course.stage is not Stage.CLOSED:
                     course.stage = Stage.CLOSED
@@ -282,6 +284,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def _step_between(self, action: Any) -> Result:
         """Step without a row, unless the environment has begun an episode by itself."""
+        # A daemon thread that goes on while Python takes everything down would crash in the simulator.
+        leave_if_ending()
         if self._course.begin_if_due():
             return self.step(action)
         before = self._course.subject.beat()

@@ -20,11 +20,6 @@ from lucky_recorder.errors import StorageError
 from lucky_recorder.session.features import arrow_schema
 
 
-def warm_up() -> None:
-    """Make an array: for the first one pyarrow imports pandas, which is slow, and fails while Python shuts down."""
-    pa.array([0])
-
-
 def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int) -> pa.Table:
     """Build the rows of an episode that has got its index.
 

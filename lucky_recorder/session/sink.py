@@ -18,6 +18,7 @@ from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout, lidar, rows
 from lucky_recorder.session.metadata import MetadataWriter, Totals
+from lucky_recorder.storage import arrow
 from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors
 
 
@@ -40,8 +41,7 @@ class SessionSink:
     keeps_broken = True
 
     def __init__(self, root: Path, chunking: layout.Chunking, metadata_every: int = 25) -> None:
-        # In the caller's thread, when recording begins: the worker may meet pyarrow first when Python shuts down.
-        rows.warm_up()
+        arrow.warm_up()
         self.root = root
         self._chunking = chunking
         self._every = metadata_every

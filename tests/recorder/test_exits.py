@@ -134,6 +134,76 @@ def check_struck(session: Path, read_back: Any) -> None:
     assert not list(session.rglob("*.tmp"))
 
 
+@pytest.mark.parametrize("face", ["env", "observer"])
+def test_a_daemon_thread_that_still_records_is_ended_without_a_word(python: Any, read_back: Any, face: str) -> None:
+    done, session = python(
+        f"""
+        begun = threading.Event()
+        def tick():
+            env.step(np.zeros(1)) if "{face}" == "env" else env.observer.tick()
+        def loop():
+            env.reset(seed=0)
+            inner.lengths = [10 ** 9]
+            while True:
+                tick()
+                begun.set()
+        threading.Thread(target=loop, daemon=True).start()
+        begun.wait()
+        """
+    )
+    assert done.returncode == 0
+    assert done.stderr.count(FORGOTTEN) == 1
+    assert "Traceback" not in done.stderr
+    (episode, *others) = read_back(session)
+    assert len(episode.frames["wall"]) == episode.meta["length"] > 0
+    assert not [e for e in others if e.meta["length"] != len(e.frames["wall"])]
+
+
+def test_a_process_whose_encoder_hangs_still_ends(python: Any) -> None:
+    done, _ = python(
+        """
+        from lucky_recorder.video.encoder import VideoEncoder
+        VideoEncoder.write = lambda *args, **named: threading.Event().wait()
+        env = lr.RecordSession(inner, output_dir=out, cameras=[camera], worker_timeout_s=0.5)
+        env.reset(seed=0)
+        env.step(np.zeros(1))
+        """
+    )
+    assert done.returncode == 0
+    assert done.stderr.count(FORGOTTEN) == 1
+    assert "worker_timeout_s=0.5" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_exit_without_python_leaves_what_was_finished(python: Any) -> None:
+    done, session = python(
+        "run(3)\nenv.end_episode()\nenv.observer.flush()\nenv.reset()\nenv.step(np.zeros(1))\nos._exit(3)"
+    )
+    assert done.returncode == 3
+    assert not done.stderr
+    assert len(list(session.glob("data/**/file-*.parquet"))) == 3
+
+
+def test_bundles_alone_are_whole_after_a_forgotten_close(tmp_path: Path) -> None:
+    script = """
+    koyu = {"name": "k", "collection_mode": "synthetic"}
+    env = lr.RecordSession(inner, output_dir=out, cameras=[camera], formats=("koyu",), koyu=koyu)
+    run(1)
+    env.reset()
+    for _ in range(3): env.step(np.zeros(1))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", SETUP + textwrap.dedent(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert done.stderr.count(FORGOTTEN) == 1
+    assert "could not be written" not in done.stderr
+    assert len(lr.koyu.Dataset(tmp_path / "k")) == 10
+
+
 @pytest.mark.parametrize(("number", "step"), list(enumerate(random.Random(14).sample(range(1, 300), MOMENTS))))
 def test_ctrl_c_at_a_random_step(python: Any, read_back: Any, number: int, step: int) -> None:
     block = bool(number % 2)
@@ -287,20 +357,11 @@ def start(tmp_path: Path) -> lr.RecordSession:
 
 def test_the_handler_is_there_only_while_a_session_is_open(tmp_path: Path, sigterm: Any) -> None:
     first, second = start(tmp_path), start(tmp_path)
-    assert sigterm() is interrupts._on_sigterm
+    assert sigterm() is interrupts._on_signal
     first.close()
-    assert sigterm() is interrupts._on_sigterm
+    assert sigterm() is interrupts._on_signal
     second.close()
     assert sigterm() is signal.SIG_DFL
-
-
-def test_a_signal_becomes_an_exit_that_blocks_see(tmp_path: Path, sigterm: Any, read_back: Any) -> None:
-    env = start(tmp_path)
-    env.step([0.0])
-    with pytest.raises(SystemExit) as raised, env:
-        signal.raise_signal(signal.SIGTERM)
-    assert raised.value.code == 128 + signal.SIGTERM
-    assert [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)] == [(1, False)]
 
 
 def test_a_handler_that_the_user_sets_meanwhile_stays(tmp_path: Path, sigterm: Any) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import warnings
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lucky_recorder as lr
-import lucky_recorder.recorder
 from lucky_recorder.recorder.take import Take
 from lucky_recorder.recorder.worker import Worker
 from lucky_recorder.testing import CountEnv
+from tests.recorder.lines import AtLine, interrupt
 
 
 def interrupt_once(monkeypatch: pytest.MonkeyPatch, at: int, is_queued: bool) -> None:
@@ -121,43 +119,12 @@ def test_an_interrupt_between_a_step_and_its_row_ends_the_episode(
     env.reset()
     env.step(np.zeros(1))
     with monkeypatch.context() as patch:
-        patch.setattr(Take, "settle", interrupted)
+        patch.setattr(Take, "settle", lambda *args: interrupt())
         with pytest.raises(KeyboardInterrupt):
             env.step(np.zeros(1))
     env.step(np.zeros(1))
     env.close()
     assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0]]
-
-
-def interrupted(*args: Any) -> None:
-    raise KeyboardInterrupt
-
-
-class AtLine:
-    """Raises an interrupt once, before the ``number``-th line of the recorder that runs in this thread."""
-
-    ROOM = str(Path(lucky_recorder.recorder.__file__).parent)
-
-    def __init__(self, number: int) -> None:
-        self.left = number
-
-    def __enter__(self) -> AtLine:
-        self.before = sys.gettrace()
-        sys.settrace(self.trace)
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        sys.settrace(self.before)
-
-    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(self.ROOM):
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return self.trace
 
 
 @pytest.mark.parametrize("step", [1, 3], ids=["amid", "done"])
@@ -173,7 +140,7 @@ def test_an_interrupt_at_any_line_of_a_step_leaves_whole_ticks_without_a_gap(
         env.reset(seed=0)
         for _ in range(step - 1):
             env.step(np.zeros(1))
-        line = AtLine(number)
+        line = AtLine(number, interrupt)
         with contextlib.suppress(KeyboardInterrupt), line:
             env.step(np.zeros(1))
         for _ in range(4):

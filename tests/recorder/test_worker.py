@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from lucky_recorder.errors import ForkError, StateError, WorkerStalledError
 from lucky_recorder.recorder.worker import Worker
+from tests.recorder.lines import HAND_OVER, AtLine
 
 SOON = 0.2
 LATER = 30.0
@@ -209,3 +211,42 @@ def test_it_does_not_ask_its_thread_whether_it_runs(start: Any, monkeypatch: pyt
     assert done == [1]
     with pytest.raises(StateError, match="has ended"):
         worker.put(lambda: None)
+
+
+@pytest.mark.parametrize("verb", ["put", "put into a full queue", "flush", "call"])
+def test_an_interrupt_at_any_line_of_a_hand_over_leaves_no_lock_behind(start: Any, verb: str) -> None:
+    """Where what is shared with the worker is Python, a lock may stay locked, and the worker hangs."""
+    for number in range(1, 1000):
+        worker, gate = start(depth=1, timeout_s=1.0), Gate()
+        if verb.endswith("full queue"):
+            worker.put(gate)
+            assert gate.begun.wait(LATER)
+            worker.put(lambda: None)
+        line = AtLine(number, opening(gate), HAND_OVER)
+        with contextlib.suppress(KeyboardInterrupt, WorkerStalledError), line:
+            hand_over(worker, verb)
+        gate.open.set()
+        # The gate is opened by the interrupt. Where that comes later than the worker's time is up, there is no more.
+        if line.left > 0 or worker._has_stalled:
+            break
+        assert worker.call(lambda: 7) == 7, number
+        worker.stop()
+        assert not worker._thread.is_alive(), number
+    assert number > 5
+
+
+def hand_over(worker: Worker, verb: str) -> None:
+    if verb.startswith("put"):
+        worker.put(lambda: None)
+    elif verb == "flush":
+        worker.flush()
+    else:
+        worker.call(lambda: None)
+
+
+def opening(gate: Gate) -> Callable[[], None]:
+    def act() -> None:
+        gate.open.set()
+        raise KeyboardInterrupt
+
+    return act

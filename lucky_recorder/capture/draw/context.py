@@ -137,14 +137,15 @@ def make_context_of(backend: str) -> Context:
     if backend == "egl":
         if not _has_egl():
             raise GLError("libEGL or libOpenGL is not installed, or finds no device to draw on")
-        make = mujoco_egl.GLContext
+        module = mujoco_egl
     else:
         if not _has_osmesa():
             raise GLError("libOSMesa is not installed")
-        make = mujoco_osmesa.GLContext
-    # The size does not matter: pictures are drawn into the buffers of MuJoCo's rendering contexts.
+        module = mujoco_osmesa
     with _blaming(_bound_platform(), backend):
-        context = make(64, 64)
+        # In here: the first attribute that is asked for imports the module, and with it PyOpenGL.
+        # The size does not matter: pictures are drawn into the buffers of MuJoCo's rendering contexts.
+        context = module.GLContext(64, 64)
         context.make_current()
     return Context(context, backend, renderer_name())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import cast
@@ -15,6 +17,9 @@ from lucky_recorder.capture.draw import context as gl
 from lucky_recorder.capture.draw.collections import CollectionGuard
 from tests.capture.drawing import Film
 from tests.capture.models import scene
+
+# How many signals strike; a soak run raises it.
+SIGNALS = int(os.environ.get("LUCKY_RECORDER_SIGNALS", "20"))
 
 
 class Dropped:
@@ -65,6 +70,7 @@ def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up()
             pass
 
     context = Context()
+    before = list(gc.callbacks)
     guard = CollectionGuard(cast(gl.Context, context))
     gc.collect()
     assert context.made_current == 1
@@ -76,7 +82,56 @@ def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up()
     guard.remove()
     gc.collect()
     assert context.made_current == 1
-    assert not any(getattr(callback, "__self__", None) is guard for callback in gc.callbacks)
+    assert gc.callbacks == before
+
+
+def test_no_signal_is_lost_in_a_collection_that_a_guard_sees() -> None:
+    """What a Python handler raises while garbage is collected would go nowhere."""
+    struck, heap = 0, [[number] for number in range(200_000)]
+    up, over = threading.Event(), threading.Event()
+    guarded = threading.Thread(target=be_guarded, args=(up, over))
+    guarded.start()
+    assert up.wait(30)
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        for _ in range(SIGNALS):
+            try:
+                # It strikes in the midst of the collection, which takes many times as long.
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                gc.collect()
+                while signal.getitimer(signal.ITIMER_REAL)[0]:
+                    pass
+            except Struck:
+                struck += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        over.set()
+        guarded.join()
+    assert struck == SIGNALS
+    assert len(heap) == 200_000
+
+
+class Struck(Exception):
+    pass
+
+
+def strike(number: int, frame: object) -> None:
+    raise Struck
+
+
+def be_guarded(up: threading.Event, over: threading.Event) -> None:
+    guard = CollectionGuard(cast(gl.Context, NoContext()))
+    up.set()
+    over.wait()
+    guard.remove()
+
+
+class NoContext:
+    def make_current(self) -> None:
+        pass
+
+    release = make_current
 
 
 def test_a_renderer_that_is_closed_leaves_no_guard() -> None:
