@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import keys
+from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError, SettingsError, StorageError, shown
 from lucky_recorder.koyu import layout, manifest
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.koyu import dataset_name
 from lucky_recorder.storage.lock import locked
+from lucky_recorder.storage.names import owned, part
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import stage, write_json
 
@@ -119,7 +120,7 @@ class Overlay:
 
     def file(self, episode: str) -> str:
         """Return the file of an episode, within the dataset."""
-        return f"{layout.OVERLAYS}/{self.name}/{episode}.parquet"
+        return f"{layout.OVERLAYS}/{self.name}/{part(episode)}.parquet"
 
     def _require(self, kind: str) -> None:
         if self.kind != kind:
@@ -185,7 +186,7 @@ def _read_dense(overlay: Overlay, episode: str) -> Floats:
     table, where = _table(overlay, episode), overlay.dataset / overlay.file(episode)
     steps = table["step"].to_numpy()
     size = int(np.prod(overlay.shape))
-    if len(steps) and (steps[0] < 0 or (np.diff(steps) <= 0).any() or steps[-1] >= keys.MOST_ROWS):
+    if len(steps) and (steps[0] < 0 or (np.diff(steps) <= 0).any() or steps[-1] >= limits.MOST_ROWS):
         raise FormatError(f"{where}: steps must ascend from 0 or more")
     lists = table["value"].combine_chunks()
     if (np.diff(lists.offsets.to_numpy()) != size).any() or lists.flatten().null_count:
@@ -234,12 +235,12 @@ def write_overlay(
     name, kind = dataset_name(name, field="overlay"), v.one_of(kind, KINDS, field="kind")
     lengths = lengths_of(root)
     tables, shape = _tables(kind, episodes, lengths)
-    place = root / layout.OVERLAYS / name
+    place = owned(root, f"{layout.OVERLAYS}/{name}")
     # Under the lock: two writers must not declare one name as two kinds.
     with locked(root / layout.LOCK):
         overlay = _declare(root, name, kind, shape, description)
         for episode, table in tables.items():
-            _write(place / f"{episode}.parquet", table)
+            _write(place / f"{part(episode)}.parquet", table)
     return overlay
 
 

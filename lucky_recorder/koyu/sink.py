@@ -21,6 +21,7 @@ from lucky_recorder.koyu.metadata import MICROSECOND_NS, Sidecars
 from lucky_recorder.koyu.rows import as_float32
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
 from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage.names import part
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
 
@@ -96,7 +97,7 @@ class KoyuSink:
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written if no other format takes it."""
-        return self._writer.workshop / f"{key}-take-{take:06d}{suffix}.tmp"
+        return self._writer.workshop / f"{part(key)}-take-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's bundles under temporary names.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lucky_recorder.episode.keys import H264
 from lucky_recorder.episode.record import VideoFile
 from lucky_recorder.errors import VideoError
+from lucky_recorder.files import make_file
 from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.codecs import Codec, known
 from lucky_recorder.video.frames import Frame
@@ -208,7 +209,7 @@ def _create(path: Path, codec: Codec, doing: str) -> OutputContainer:
     with video_errors(path):
         # The library opens the file only when it writes the header, with the first frame. Made here, a missing folder
         # shows at once.
-        path.open("wb").close()
+        make_file(path)
     with video_errors(path, doing):
         options = dict(_CONTAINERS[codec.container])
         # A whole path: of a:b.mp4 alone, the library would take a for a protocol.

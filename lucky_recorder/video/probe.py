@@ -15,11 +15,14 @@ import av
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
+from lucky_recorder.episode import limits
 from lucky_recorder.errors import LuckyRecorderError, VideoError
 from lucky_recorder.video.codecs import CODECS, LOSSLESS_PROFILE
 
 # Files may come from anywhere: no playlist, no script, no address is followed, whatever the file's name says.
 _SAFE = {"protocol_whitelist": "file", "format_whitelist": "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"}
+# What a decoder refuses by itself, also where a picture in the middle says that it is larger than the first.
+_BOUNDED = {"max_pixels": str(limits.MOST_PIXELS)}
 
 # How a reformatter is told to keep to its caller's thread; before av 17 it did nothing else.
 ONE_THREAD: dict[str, Any] = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
