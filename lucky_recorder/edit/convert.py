@@ -141,6 +141,9 @@ def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field
     shape, names = feature.get("shape"), feature.get("names")
     if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
         raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
+    if feature.get("dtype") not in keys.DTYPES:
+        said = shown(feature.get("dtype"))
+        raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: dtype={said}: expected {', '.join(keys.DTYPES)}")
     is_scalar = not pa.types.is_list(kind)
     named = tuple(str(n) for n in names) if isinstance(names, list) else None
     return Field(name, str(feature.get("dtype")), () if is_scalar else tuple(shape), names=named)
@@ -163,6 +166,8 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.data_ticks)
     table = episode.rows_by_tick()
     place = f"{session.path}: episode {episode.index}"
+    if lacking := [n for n in (*(f.name for f in schema.columns), keys.TASK_INDEX) if n not in table.column_names]:
+        raise FormatError(f"{place}: has no column {lacking[0]!r}")
     columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
     columns[keys.TASK_INDEX] = _array(table[keys.TASK_INDEX], Field(keys.TASK_INDEX, "int64"), f"{place}: task_index")
     missing = {f.name: np.asarray(table[f.name].is_null()) for f in schema.columns if table[f.name].null_count}
@@ -206,6 +211,12 @@ def _array(column: pa.ChunkedArray, field: Field, where: str) -> NDArray[Any]:
         array = array.flatten()
     if array.null_count:
         array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
+    if not field.is_text:
+        kind = pa.bool_() if field.dtype == "bool" else pa.type_for_alias(field.dtype)
+        try:
+            array = array.cast(kind)
+        except pa.ArrowException as error:
+            raise FormatError(f"{where}: holds {column.type}, info.json says {field.dtype} ({error})") from error
     flat: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     if len(flat) != rows * field.size:
         raise FormatError(f"{where}: a list does not hold {field.size} values")

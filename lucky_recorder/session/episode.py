@@ -60,7 +60,10 @@ class Episode:
         if said is not None:
             return tuple(said)
         # A column of ours: without it, the rows say the same.
-        indices = self.rows([keys.TASK_INDEX])[keys.TASK_INDEX].unique().to_pylist()
+        try:
+            indices = self.rows([keys.TASK_INDEX])[keys.TASK_INDEX].unique().to_pylist()
+        except KeyError as error:
+            raise FormatError(f"{self._folder.path}: episode {self.index}: {error.args[0]}") from error
         described = self._folder.tasks
         if not all(type(i) is int and 0 <= i < len(described) for i in indices):
             raise FormatError(

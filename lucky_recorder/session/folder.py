@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.session import layout, stored
 from lucky_recorder.storage.untrusted import Folder, expand
@@ -109,7 +109,7 @@ class SessionFolder:
     def tasks(self) -> list[str]:
         """The task descriptions, in order of ``task_index``."""
         self.refuse_video_only()
-        table = self.files.table(layout.TASKS_PATH)
+        table = self.files.table(layout.TASKS_PATH, limits.MOST_LISTED)
         # By its type: the format does not say what the column of descriptions is called.
         texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
         if keys.TASK_INDEX not in table.column_names or len(texts) != 1:

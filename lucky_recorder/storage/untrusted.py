@@ -24,6 +24,7 @@ from lucky_recorder.storage.parquet import ParquetFile, open_parquet, plain
 __all__ = ["Folder", "expand", "format_errors", "plain", "reason"]
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
+_HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 # What json and pyarrow raise for broken files: ValueError for bad JSON and UTF-8, RecursionError for deep nesting,
 # MemoryError and OverflowError for absurd sizes, and pyarrow what its own code stumbles over.
 _READING = (
@@ -213,6 +214,9 @@ def _parsed(content: bytes) -> Any:
     if needed > limits.MOST_JSON_BYTES:
         raise ValueError(f"{len(content)} bytes of JSON that become {needed // limits.MEGABYTE} MB in memory")
     parsed = json.loads(text, parse_constant=_refuse_constant, parse_float=_real)
+    if _HALF_A_CHARACTER.search(text):
+        # Half a character is JSON, and no text: it can be neither written again nor shown.
+        json.dumps(parsed, ensure_ascii=False).encode()
     level, depth = [parsed] if isinstance(parsed, dict | list) else [], 0
     while level := [v for c in level for v in (c.values() if isinstance(c, dict) else c) if isinstance(v, dict | list)]:
         depth += 1

@@ -14,6 +14,7 @@ from av.container import OutputContainer
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from lucky_recorder.episode import limits
 from lucky_recorder.episode.keys import H264
 from lucky_recorder.episode.record import VideoFile
 from lucky_recorder.errors import VideoError
@@ -196,6 +197,8 @@ def _check_size(codec: Codec, width: int, height: int) -> None:
         # Four slices do not fit into less: the encoder would not open, with an error that names no size.
         if pixels < 2:
             raise VideoError(f"{name}={pixels}: {codec.key} needs 2 pixels or more")
+    if width * height > limits.MOST_PIXELS:
+        raise VideoError(f"{width}x{height}: at most {limits.MOST_PIXELS} pixels, which is what readers take")
 
 
 def _check_rate(codec: Codec, fps: Fraction) -> None:
