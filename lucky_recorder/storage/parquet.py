@@ -131,7 +131,7 @@ def plain(table: pa.Table) -> pa.Table:
     of Arrow's in the file, which other writers do not leave.
 
     Raises:
-        FormatError: If its texts, written out, would take an absurd amount of memory.
+        ValueError: If its texts, written out, would take an absurd amount of memory.
     """
     kinds = [_plain_type(field.type) for field in table.schema]
     for number, kind in enumerate(kinds):
@@ -156,7 +156,7 @@ def _refuse_long(column: pa.ChunkedArray, name: str) -> None:
     written = sum(map(_written_bytes, column.chunks))
     if written > limits.MOST_TABLE_BYTES:
         most = limits.MOST_TABLE_BYTES // limits.MEGABYTE
-        raise FormatError(f"column {name!r}: texts of {written // limits.MEGABYTE} MB; at most {most} MB are read")
+        raise ValueError(f"column {name!r}: texts of {written // limits.MEGABYTE} MB; at most {most} MB are read")
 
 
 def _written_bytes(array: pa.Array) -> int:

@@ -216,7 +216,7 @@ EPISODES = "meta/episodes/chunk-000/file-001.parquet"
         (lambda t: t.set_column(5, "length", pa.array([10.5, 12.0, 8.0])), "file-001.parquet: cannot be read"),
         (lambda t: t.set_column(5, "length", pa.array(["10", "12", "8"])), "no int64 column 'length': it is string"),
         (lambda t: t.set_column(6, "success", pa.array(["yes", "no", "no"])), "meta/episodes: cannot be read"),
-        (lambda t: t.append_column("length", pa.array([10, 12, 8])), "a column stands twice"),
+        (lambda t: t.append_column("length", pa.array([10, 12, 8])), "column .length. stands twice"),
         (lambda t: t.set_column(0, "episode_index", pa.array([4, 5, 5])), "stands twice"),
         (lambda t: t.set_column(0, "episode_index", pa.array([4, 5, None])), "is missing or stands twice"),
         (lambda t: t.set_column(5, "length", pa.array([10, -12, 8])), "length=-12"),

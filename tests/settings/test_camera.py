@@ -134,9 +134,7 @@ def test_even_sizes_are_taken(width: int) -> None:
 
 def test_no_more_pixels_than_are_read_back() -> None:
     assert lr.Camera("Front", width=8192, height=2048).width == 8192
-    with pytest.raises(
-        lr.SettingsError, match=r"^camera 'Front': width, height=\(8192, 2050\): at most 16777216 pixels"
-    ):
+    with pytest.raises(lr.SettingsError, match=r"width, height=\(8192, 2050\): at most 16777216 pixels"):
         lr.Camera("Front", width=8192, height=2050)
 
 
