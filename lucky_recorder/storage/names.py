@@ -57,7 +57,5 @@ def owned(root: Path, relative: str) -> Path:
         if folder == root:
             break
         if folder.is_symlink():
-            raise FormatError(
-                f"{folder}: is a link, and what is written there would land elsewhere; put a folder there"
-            )
+            raise FormatError(f"{folder}: is a link: what is written there would land elsewhere; put a folder there")
     return path
