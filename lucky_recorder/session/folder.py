@@ -112,7 +112,7 @@ class SessionFolder:
         table = self.files.table(layout.TASKS_PATH, limits.MOST_LISTED)
         # By its type: the format does not say what the column of descriptions is called.
         texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
-        if keys.TASK_INDEX not in table.column_names or len(texts) != 1:
+        if [table.column_names.count(name) for name in (keys.TASK_INDEX, *texts)] != [1, 1]:
             raise FormatError(
                 f"{self.path / layout.TASKS_PATH}: columns {table.column_names}, expected task_index and a description"
             )

@@ -1,4 +1,4 @@
-"""Folders of strangers: nothing outside is touched, every error is ours, and nobody waits. The long run: `make soak`."""
+"""Folders of strangers: nothing outside is touched, every error is ours, and nobody waits."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tests.soak.readers import record_into
 
 SEED, COUNT = 20_260_731, 6
 FRONT = "observation.images.Front"
+NAMES = ["manifest.json.tmp", ".lock", "episodes", "overlays", "manifest.json", "overlays/new"]
 
 
 @pytest.fixture(scope="module")
@@ -55,17 +56,15 @@ def test_a_stream_that_is_called_like_a_path(place: Path, key: str) -> None:
     for path in session.glob("meta/episodes/*/*.parquet"):
         table = pq.read_table(path, partitioning=None)
         pq.write_table(table.rename_columns([n.replace(f"{FRONT}/", f"{key}/") for n in table.column_names]), path)
-    with pytest.raises(lr.FormatError, match="may lead outside|lies outside"):
+    with pytest.raises(lr.FormatError, match=r"may lead outside|lies outside"):
         session_to_koyu(session, KoyuSettings("made", path=place / "in/made"))
-    with pytest.raises(lr.FormatError, match="may lead outside|lies outside"):
+    with pytest.raises(lr.FormatError, match=r"may lead outside|lies outside"):
         lr.lerobot_view(session, place / "in/view")
     assert outside(place) == {"outside/file": "as it was"}
 
 
 @pytest.mark.parametrize("write", [rebuild, lambda d: record_into(d, d), lambda d: annotate(d)])
-@pytest.mark.parametrize(
-    "name", ["manifest.json.tmp", ".lock", "episodes", "overlays", "manifest.json", "overlays/new"]
-)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target", ["file", "made", "."])
 def test_a_dataset_that_leads_elsewhere(place: Path, write: Callable[[Path], object], name: str, target: str) -> None:
     dataset = place / "in/dataset"

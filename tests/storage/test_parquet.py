@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,8 @@ def test_a_footer_that_lies_is_not_believed(tmp_path: Path) -> None:
         (tmp_path / "x.parquet").write_bytes(content[:place] + varint(20_000) + content[place + 3 :])
         declared = pq.read_metadata(tmp_path / "x.parquet").row_group(0).column(0).num_values
         believed += declared == 20_000
-        try:
+        with contextlib.suppress(FormatError):
             assert Folder(tmp_path).table("x.parquet").nbytes < limits.MOST_TABLE_BYTES
-        except FormatError:
-            pass
     assert believed == 1  # the library itself would have given a million values
 
 

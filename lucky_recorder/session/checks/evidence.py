@@ -137,7 +137,7 @@ class Evidence:
     def descriptions(self) -> list[str] | None:
         """The task descriptions, in the order of the file."""
         texts = [] if self.tasks is None else [f.name for f in self.tasks.schema if pa.types.is_string(f.type)]
-        if self.tasks is None or len(texts) != 1:
+        if self.tasks is None or len(texts) != 1 or self.tasks.column_names.count(texts[0]) != 1:
             return None
         described: list[str] = self.tasks[texts[0]].to_pylist()
         return described
