@@ -5,13 +5,14 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: demo test lint docs interop interop-readers interop-envs check clean
+.PHONY: demo test soak lint docs interop interop-readers interop-envs check clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 GL_PACKAGES := libegl1 libgl1-mesa-dri libopengl0
 PYTHON ?=
 DEMO_ARGS ?=
+SOAK_ARGS ?=
 TEST_ARGS ?=
 
 demo: $(VENV)/.installed $(VENV)/.draws
@@ -19,6 +20,10 @@ demo: $(VENV)/.installed $(VENV)/.draws
 
 test: $(VENV)/.installed-dev $(VENV)/.draws
 	$(BIN)/python -m pytest --ignore=tests/interop -n auto --dist loadfile $(TEST_ARGS)
+
+# Long attacks; each prints its seed, and goes on with it after an interruption: make soak SOAK_ARGS="--seed 7 --first 900".
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.soak.hostile $(SOAK_ARGS)
 
 # Everything that is tried on other people's software.
 interop: interop-readers interop-envs
