@@ -13,6 +13,8 @@ MOST_ROWS = 100_000_000
 # What a table may come to in memory, whatever the size of its file: a few bytes can stand for a hundred million rows.
 # A million rows of twenty numbers fit. A file that is large itself may hold what it is: so many times its own size.
 MOST_TABLE_BYTES, TABLE_BYTES_PER_FILE_BYTE = 192 * MEGABYTE, 4
+# Of texts, which become Python's.
+MOST_TEXT_BYTES = 64 * MEGABYTE
 # Rows that become Python objects one by one, each a hundred times what it takes in the file: episodes, tasks.
 MOST_LISTED = 200_000
 # The values in them, of all columns together.

@@ -25,6 +25,7 @@ _TEXT = "BYTE_ARRAY"
 # What a value takes while it is read, beside itself: how deep it is nested, as two short numbers.
 _LEVELS = 4
 _OFFSET = 8
+_COPIES = 4
 
 
 class ParquetFile:
@@ -84,8 +85,9 @@ class ParquetFile:
         is_nested = leaf.max_repetition_level > 0
         values = found.values if is_nested else max(rows, found.values)
         width = _WIDTHS.get(leaf.physical_type, leaf.length if leaf.physical_type != _TEXT else _OFFSET)
-        # Texts are copied out of their pages; of numbers one page at a time is unpacked.
-        beside = found.unpacked if leaf.physical_type == _TEXT else found.largest
+        # Texts are copied out of their pages, into room that doubles as it fills, and written out once more by `plain`;
+        # of numbers one page at a time is unpacked.
+        beside = _COPIES * found.unpacked if leaf.physical_type == _TEXT else found.largest
         each = int(width) + (_LEVELS if is_nested else 0)
         return values * each + (rows * _OFFSET if is_nested else 0) + beside
 
@@ -154,8 +156,8 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 def _refuse_long(column: pa.ChunkedArray, name: str) -> None:
     written = sum(map(_written_bytes, column.chunks))
-    if written > limits.MOST_TABLE_BYTES:
-        most = limits.MOST_TABLE_BYTES // limits.MEGABYTE
+    if written > limits.MOST_TEXT_BYTES:
+        most = limits.MOST_TEXT_BYTES // limits.MEGABYTE
         raise ValueError(f"column {name!r}: texts of {written // limits.MEGABYTE} MB; at most {most} MB are read")
 
 

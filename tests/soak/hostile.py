@@ -18,7 +18,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,10 +31,12 @@ from tests.session.building import Recording, arm_schema, camera, depth, full_se
 from tests.soak.mutations import Outside, spoil
 from tests.soak.readers import DATASET, SESSION, WRITERS, Reader
 
+Spoil = Callable[[Path, Outside, random.Random], str]
+
 MOST_MB = 500
 _PATIENCE_S = 30
 # The hard stop, well above what is promised: threads reserve addresses that they do not use.
-_MOST_ADDRESSES = 3 << 30
+_MOST_ADDRESSES = 2 << 30
 
 
 class Finding(NamedTuple):
@@ -54,21 +56,25 @@ class Finding(NamedTuple):
 
 
 def attack(
-    bases: Mapping[str, list[Path]], seed: int, numbers: Iterable[int], only: str | None = None
+    bases: Mapping[str, list[Path]],
+    seed: int,
+    numbers: Iterable[int],
+    only: str | None = None,
+    spoil: Spoil = spoil,
 ) -> Iterator[Finding]:
     """Spoil copies of good folders, and read them, each number in a child of its own."""
     for number in numbers:
-        yield from _one(bases, seed, number, only)
+        yield from _one(bases, seed, number, only, spoil)
 
 
-def _one(bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None) -> Iterator[Finding]:
+def _one(bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, spoil: Spoil) -> Iterator[Finding]:
     work = Path(tempfile.mkdtemp(prefix="hostile-"))
     try:
         reader, write = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reader)
-            _as_child(bases, seed, number, only, work, write)
+            _as_child(lambda: _read_all(bases, seed, number, only, work, spoil), write)
         os.close(write)
         with os.fdopen(reader) as told:
             lines = [json.loads(line) for line in told]
@@ -82,16 +88,13 @@ def _one(bases: Mapping[str, list[Path]], seed: int, number: int, only: str | No
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _as_child(
-    bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, work: Path, write: int
-) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_ADDRESSES, _MOST_ADDRESSES))
+def _as_child(read_all: Callable[[], Iterator[list[str]]], write: int) -> None:
     warnings.simplefilter("ignore")
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115, it ends with the child
     os.fsync = lambda descriptor: None
     status = 1
     try:
-        for line in _read_all(bases, seed, number, only, work):
+        for line in read_all():
             os.write(write, (json.dumps(line) + "\n").encode())
         status = 0
     except BaseException:
@@ -101,7 +104,7 @@ def _as_child(
 
 
 def _read_all(
-    bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, work: Path
+    bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, work: Path, spoil: Spoil
 ) -> Iterator[list[str]]:
     for kind, readers, may_change in (("session", SESSION, False), ("koyu", DATASET, False), ("koyu", WRITERS, True)):
         rng = random.Random(f"{seed}/{number}/{kind}")
@@ -109,7 +112,10 @@ def _read_all(
         folder = place / "session_2026-10-08_14-30-05"
         shutil.copytree(rng.choice(bases[kind]), folder)
         outside = Outside(work / f"{kind}-{may_change}" / "outside")
+        # Bounded only now: what spoils a folder may need more than those who read it are given.
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         done = spoil(folder, outside, rng)
+        resource.setrlimit(resource.RLIMIT_AS, (_addresses() + _MOST_ADDRESSES, resource.RLIM_INFINITY))
         for name, read in readers.items():
             if only in (None, name):
                 # First what is about to be done: if the child dies, this is the last that is known.
@@ -152,6 +158,10 @@ def _told(folder: Path) -> dict[str, str]:
             content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
             told[str(path)] = f"{status.st_mode} {status.st_size} {hashlib.blake2b(content).hexdigest()}"
     return told
+
+
+def _addresses() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def _peak_mb(reset: bool = False) -> float:

@@ -31,6 +31,7 @@ def texts(rows: int, length: int) -> pa.Array:
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four megabytes are too much here: the tests are quick, and the arithmetic is the same."""
     monkeypatch.setattr(limits, "MOST_TABLE_BYTES", 4 * limits.MEGABYTE)
+    monkeypatch.setattr(limits, "MOST_TEXT_BYTES", 4 * limits.MEGABYTE)
 
 
 def written(path: Path, column: pa.Array, **options: Any) -> Folder:
