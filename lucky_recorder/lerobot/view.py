@@ -145,8 +145,7 @@ def _link_videos(plan: Plan) -> None:
 def _video_place(plan: Plan, episode: Episode, number: int, stream: CameraStream) -> layout.Place:
     if not plan.keeps_data_files:
         return plan.chunking.video(number)
-    parts = (episode.meta[keys.video_column(stream.key, f"{part}_index")] for part in ("chunk", "file"))
-    return layout.Place(*parts)
+    return episode.video_place(stream.name)
 
 
 class Linked:

@@ -249,3 +249,30 @@ def test_a_slow_disk_is_a_warning(speed: float, sync: float, status: str) -> Non
     finding = doctor._speed(disk.Disk(Path("/data"), speed, sync, 10**10, True))
     assert finding.status == status
     assert doctor.is_ready([finding])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "pass",
+        "print()",
+        "print('Segmentation fault')",
+        "print('[' * 100_000)",
+        "print('{}'); print('driver unloaded')",
+        "print('{\"backend\": 1}')",
+        "print('[1, 2]')",
+        "print('\\x1b[31m')",
+    ],
+)
+def test_a_trial_that_talks_nonsense_is_a_reason_in_words(program: str) -> None:
+    with doctor._Trial(["-c", program]) as process:
+        said = process.answer(doctor._is_drawn)
+    assert said.value is None
+    assert said.failure.startswith("its answer is none: ")
+    assert len(said.failure) < 400
+
+
+@pytest.mark.parametrize("value", [None, [], {"h264": None}, {"h264": ["libx264"]}, {"h264": ["libx264", 1]}, 7])
+def test_codecs_that_are_none(value: Any) -> None:
+    assert not doctor._are_codecs(value)
+    assert doctor._are_codecs({"h264": ["libx264", True]})

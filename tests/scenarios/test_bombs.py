@@ -27,7 +27,7 @@ def _column(folder: Path, pattern: str, values: Callable[[int], pa.Array], rows:
 
 
 def _lists(rows: int) -> pa.Array:
-    long = 60_000_000 // rows
+    long = 30_000_000 // rows
     offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * long)
     return pa.ListArray.from_arrays(offsets, pa.array(np.zeros(rows * long, np.float32)))
 
