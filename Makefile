@@ -5,13 +5,14 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: demo test lint docs interop interop-readers interop-envs check soak clean
+.PHONY: demo test soak lint docs interop interop-readers interop-envs check clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 GL_PACKAGES := libegl1 libgl1-mesa-dri libopengl0
 PYTHON ?=
 DEMO_ARGS ?=
+SOAK_ARGS ?=
 TEST_ARGS ?=
 
 demo: $(VENV)/.installed $(VENV)/.draws
@@ -47,10 +48,11 @@ docs: $(VENV)/.installed-dev $(VENV)/.draws
 
 check: lint docs test
 
-# Attacks that take long. Each prints its seed.
+# Attacks that take long. Each prints its seed; that on readers goes on: make soak SOAK_ARGS="--seed 7 --first 900".
 soak: $(VENV)/.installed-dev $(VENV)/.draws
 	LUCKY_RECORDER_SIGNALS=200 $(BIN)/python -m pytest tests/capture/draw/test_collections.py
 	$(BIN)/python -m tests.soak.signals --strikes 300 --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.soak.hostile $(SOAK_ARGS)
 
 clean:
 	rm -rf $(VENV) site dist

@@ -1,36 +1,14 @@
-"""What was asked for: a settings file, options on top of it, and the short forms that some options take."""
+"""What was asked for: the short forms that some options take."""
 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from lucky_recorder.errors import SettingsError
 
 _CAMERA = re.compile(r"([^:]+)(?::(\d+)x(\d+))?")
 _LIDAR = re.compile(r"([^:]+)(?::([\d./]+))?")
-
-
-def merge(config: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a settings file and put the options that were given, those that are not None, on top of it.
-
-    Raises:
-        SettingsError: If the file cannot be read as TOML.
-    """
-    return {**_read(config), **{name: value for name, value in options.items() if value is not None}}
-
-
-def _read(config: Path | None) -> dict[str, Any]:
-    """Read a settings file; nothing where there is none."""
-    if config is None:
-        return {}
-    try:
-        return tomllib.loads(config.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise SettingsError.of("config", str(config), f"cannot be read as TOML: {error}") from error
 
 
 def read_cameras(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "Table", "Tree", "show", "table", "tree"]
 
 _SHOWN = 4
+# Nobody reads more, and a stranger's folder may have a million tasks.
+_MOST_ROWS = 1000
 _BAR_COLUMNS = (
     "{task.completed}/{task.total} episodes",
     "{task.fields[at].discarded} discarded",
@@ -45,8 +48,11 @@ def table(titles: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
     drawn = Table(box=SIMPLE_HEAD, title_justify="left")
     for title in titles:
         drawn.add_column(title, overflow="fold")
-    for row in rows:
+    every = iter(rows)
+    for row in itertools.islice(every, _MOST_ROWS):
         drawn.add_row(*map(printable, row))
+    if more := sum(1 for _ in every):
+        drawn.add_row(f"… {more} more")
     return drawn
 
 

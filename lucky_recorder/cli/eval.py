@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lucky_recorder.cli.asked import merge
 from lucky_recorder.cli.check import check
 from lucky_recorder.cli.console import show
 from lucky_recorder.cli.koyu import check as check_dataset
 from lucky_recorder.cli.lines import say
-from lucky_recorder.cli.recording import open_session, plan_of
+from lucky_recorder.cli.recording import merge, open_session, plan_of
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lerobot.policy import lerobot_policy
 from lucky_recorder.recorder.wrapper import RecordSession
@@ -38,7 +37,12 @@ class Agent(NamedTuple):
 
 
 def evaluate(
-    config: Path | None, options: Mapping[str, Any], agent: Agent, episodes: int, result_file: Path | None
+    config: Path | None,
+    options: Mapping[str, Any],
+    agent: Agent,
+    episodes: int,
+    result_file: Path | None,
+    allow_code: bool = False,
 ) -> None:
     """Run a policy in a recorded environment, show how it did, and check what was recorded.
 
@@ -48,12 +52,13 @@ def evaluate(
         agent: How the policy is run.
         episodes: Episodes to run.
         result_file: Where the result is written as JSON; None: nowhere.
+        allow_code: Whether the file may name code.
 
     Raises:
         LuckyRecorderError: If it cannot be run.
         typer.Exit: If what was recorded has faults.
     """
-    plan = plan_of(merge(config, options), ("env", "policy"), episodes=episodes)
+    plan = plan_of(merge(config, options, allow_code), ("env", "policy"), episodes=episodes)
     action = _action(agent, plan.policy)
     with open_session(plan) as env:
         policy = _policy(env, plan.policy, agent)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import typer
 from lucky_recorder.cli.lines import say
 from lucky_recorder.errors import LuckyRecorderError
 
+_SHOW = warnings.showwarning
 FAULTY = 1
 WRONG_ARGUMENT = 2
 INTERRUPTED = 130
@@ -18,12 +21,46 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
-    """Turn the recorder's errors into a line on stderr and exit status 2; every command is wrapped in it."""
+    """Turn the recorder's errors into a line on stderr and exit status 2; every command is wrapped in it.
+
+    Its warnings and its log become lines too: they name what stands in folders, and may come from anyone.
+    """
     try:
-        yield
+        with _telling():
+            yield
     except LuckyRecorderError as error:
         say(f"error: {error}", error=True)
         raise typer.Exit(WRONG_ARGUMENT) from error
+
+
+@contextlib.contextmanager
+def _telling() -> Iterator[None]:
+    handler, logger = _Lines(), logging.getLogger("lucky_recorder")
+    # Whoever has set up logging of their own, as tests do, gets it as they want it.
+    is_ours = not logger.hasHandlers()
+    shown = warnings.showwarning
+    if shown is _SHOW:
+        warnings.showwarning = _say_warning
+    if is_ours:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
+        if is_ours:
+            logger.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    """Prints what is logged as lines of the command line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            say(f"{record.levelname.lower()}: {record.getMessage()}", error=True)
+
+
+def _say_warning(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
+    say(f"warning: {message}", error=True)
 
 
 def refuse_faults(faults: Iterable[object], folder: Path) -> None:

@@ -113,7 +113,8 @@ def _unlisted(session: Session) -> Iterator[tuple[object, ...]]:
     listed = {camera.key for camera in session.cameras.values()}
     for key in session.video_keys():
         if key not in listed:
-            yield key, *_of_file(session.video_files(key)[0])
+            files = session.video_files(key)
+            yield key, *(_of_file(files[0]) if files else ("no video", "-", "-"))
     for name in session.lidars:
         scans = next((e.scans(name) for e in session if session.is_ours and e.has_scans(name)), None)
         said = ("-", "-") if scans is None else (f"{scans.shape[0]}x{scans.shape[1]} rays", f"{scans.rate} Hz")

@@ -6,10 +6,18 @@ import sys
 
 import typer
 
+from lucky_recorder.episode import limits
+
 
 def printable(text: object) -> str:
-    """Return a text that is safe on a terminal: names in a folder may hold escape sequences."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+    """Return a text that is safe on a terminal: names in a folder may hold escape sequences, and be of any length.
+
+    Everything that the command line prints goes through here: lines, the cells of tables, warnings and the log.
+    """
+    line = str(text)
+    if len(line) > limits.LONGEST_LINE:
+        line = f"{line[: limits.LONGEST_LINE]}…"
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
 
 
 def encodable(text: str, error: bool = False) -> str:

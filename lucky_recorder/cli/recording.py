@@ -21,8 +21,10 @@ from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.collect import Summary, collect, resolve_policy
 from lucky_recorder.session.reader import Session
 from lucky_recorder.settings import validators as v
+from lucky_recorder.settings.code import named_code, refuse_code
 from lucky_recorder.settings.declare import instance, told
 from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.settings.toml import read_toml
 
 
 def _settings(value: RecorderSettings | Mapping[str, Any], *, field: str = "settings") -> RecorderSettings:
@@ -48,11 +50,31 @@ class Plan:
     fail: float = attrs.field(default=0.0, converter=v.number)
 
 
+def merge(config: Path | None, options: Mapping[str, Any], allow_code: bool = False) -> dict[str, Any]:
+    """Read a settings file and put the options that were given, those that are not None, on top of it.
+
+    Args:
+        config: The file; None if there is none.
+        options: The options by name.
+        allow_code: Whether the file may name code. Options always may: whoever runs the command has written them.
+
+    Raises:
+        SettingsError: If the file cannot be read as TOML, or names code that it may not.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    read = {} if config is None else read_toml(config, allow_code=True, field="config")
+    left = {name: value for name, value in read.items() if name not in given}
+    if not allow_code:
+        refuse_code(left)
+    return {**left, **given}
+
+
 def plan_of(asked: Mapping[str, Any], names: Iterable[str], **fields: Any) -> Plan:
     """Make a plan of what was asked for.
 
-    The folder that the command is run in joins the path of modules, as with ``python -m``: that is where the user's own
-    policies and columns are, and the settings may name them.
+    Where something names code, the folder that the command is run in joins the path of modules, as with ``python -m``:
+    that is where the user's own policies and columns are. Otherwise it does not: a file of somebody else's that lies
+    there might have the name of a module that is about to be imported.
 
     Args:
         asked: Fields of `RecorderSettings`, and of the plan.
@@ -62,7 +84,8 @@ def plan_of(asked: Mapping[str, Any], names: Iterable[str], **fields: Any) -> Pl
     Raises:
         SettingsError: If something asked for cannot be recorded, or no environment is named.
     """
-    sys.path.insert(0, os.getcwd())
+    if any(named_code(asked)):
+        sys.path.insert(0, os.getcwd())
     own = {name: asked[name] for name in names if name in asked}
     settings = RecorderSettings.of({name: value for name, value in asked.items() if name not in own})
     if not asked.get("env"):

@@ -11,13 +11,13 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lucky_recorder.doctor import disk
 from lucky_recorder.episode.keys import GL_PACKAGES, H264
-from lucky_recorder.errors import StorageError
+from lucky_recorder.errors import StorageError, shown
 
 Status = Literal["ok", "warning", "missing"]
 
@@ -79,10 +79,13 @@ def examine(output_dir: str | Path = ".") -> list[Finding]:
         pictures = stack.enter_context(_Trial(_DRAW))
         backends = {name: stack.enter_context(_Trial([*_DRAW, name], _platform(name))) for name in BACKENDS}
         codecs = stack.enter_context(_Trial(["-c", _ENCODE]))
-        findings = [_python(), *(_library(name, trial.answer()) for name, trial in imports.items())]
-        drawn = {b: trial.answer() for b, trial in backends.items()}
-        findings += [_pictures(pictures.answer(), drawn), *(_backend(b, answer) for b, answer in drawn.items())]
-        findings += _codecs(codecs.answer())
+        findings = [_python(), *(_library(name, trial.answer(_is_none)) for name, trial in imports.items())]
+        drawn = {b: trial.answer(_is_drawn) for b, trial in backends.items()}
+        findings += [
+            _pictures(pictures.answer(_is_drawn), drawn),
+            *(_backend(b, answer) for b, answer in drawn.items()),
+        ]
+        findings += _codecs(codecs.answer(_are_codecs))
     # Last, when no trial runs any more: the disk is measured undisturbed.
     return [*findings, *_disk(Path(output_dir))]
 
@@ -123,18 +126,42 @@ class _Trial:
         self._process.kill()
         self._process.communicate()
 
-    def answer(self) -> _Answer:
-        """Wait for the answer. A trial that fails, crashes or hangs is an answer too, and no error here."""
+    def answer(self, is_right: Callable[[Any], bool]) -> _Answer:
+        """Wait for the answer. A trial that fails, crashes, hangs or talks nonsense is an answer too, and no error."""
         try:
             output, errors = self._process.communicate(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
             return _Answer(failure=f"no answer within {_PATIENCE_S:g} s")
         status = self._process.returncode
         if status == 0:
-            return _Answer(json.loads(output.splitlines()[-1]))
+            return _read_answer(output, is_right)
         if status < 0:
             return _Answer(failure=f"crashed with signal {-status}")
         return _Answer(failure=_last_word(errors))
+
+
+def _read_answer(output: str, is_right: Callable[[Any], bool]) -> _Answer:
+    """Read the last line of what a trial printed: drivers print lines of their own, before and after."""
+    line = next(iter(output.strip().splitlines()[::-1]), "")
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return _Answer(failure=f"its answer is none: {shown(line)}")
+    return _Answer(value) if is_right(value) else _Answer(failure=f"its answer is none: {shown(value)}")
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _is_drawn(value: Any) -> bool:
+    kinds = {"backend": str, "renderer": str, "is_software": bool}
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+
+
+def _are_codecs(value: Any) -> bool:
+    entries = value.values() if isinstance(value, dict) else [None]
+    return all(isinstance(e, list) and [type(part) for part in e] == [str, bool] for e in entries)
 
 
 def _last_word(errors: str) -> str:

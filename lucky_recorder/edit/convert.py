@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import os
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome, VideoFile
 from lucky_recorder.episode.schema import Field, Schema, Stream, entity_id
 from lucky_recorder.episode.statistics import PixelHistogram
@@ -38,6 +39,7 @@ from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.session.stored import have_gaps
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import make_folder, storage_errors
 from lucky_recorder.video.probe import VideoInfo, probe
 
@@ -89,9 +91,10 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
         StorageError: If the file system refuses.
     """
     source = Session(session)
+    _refuse_inside("koyu.path", settings.folder(Path()), source.path)
     schema = _schema_of(source)
     if settings.id_seed is None:
-        settings = attrs.evolve(settings, id_seed=_fingerprint(source.path))
+        settings = attrs.evolve(settings, id_seed=_fingerprint(Folder(source.path)))
     sink = KoyuSink(settings.folder(Path()), settings)
     rows = skipped = episodes = 0
     try:
@@ -110,13 +113,18 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     return Converted(sink.root, episodes, rows, skipped)
 
 
-def _fingerprint(session: Path) -> int:
+def _refuse_inside(field: str, target: Path, source: Path) -> None:
+    """Refuse to write into the folder that is read: what is converted stays as it is."""
+    if source.resolve() in (target.resolve(), *target.resolve().parents):
+        raise SettingsError.of(field, str(target), "lies inside what is converted; give a folder beside it")
+
+
+def _fingerprint(session: Folder) -> int:
     """Return a number that is the same for the same session, and another for any other."""
     # Seven bytes fit into the 63 bits of a seed. The statistics tell apart sessions whose ``info.json`` is the same.
     digest = hashlib.blake2b(digest_size=7)
     for name in (places.INFO_PATH, places.STATS_PATH):
-        with storage_errors(session / name):
-            digest.update((session / name).read_bytes())
+        digest.update(session.bytes(name, limits.LARGEST_JSON))
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -142,6 +150,9 @@ def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field
         raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
     # What is stored counts, and not what is said of it: a text must not be taken for a number.
     dtype = keys.TEXT if pa.types.is_string(kind) else str(feature.get("dtype"))
+    if dtype not in (*keys.DTYPES, keys.TEXT):
+        said = shown(feature.get("dtype"))
+        raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: dtype={said}: expected {', '.join(keys.DTYPES)}")
     is_scalar = not pa.types.is_list(kind) and math.prod(shape) == 1
     named = tuple(str(n) for n in names) if isinstance(names, list) else None
     return Field(name, dtype, () if is_scalar else tuple(shape), names=named)
@@ -246,6 +257,7 @@ def koyu_to_session(dataset: str | Path, session: str | Path) -> Converted:
         StorageError: If the file system refuses.
     """
     with Dataset(dataset) as source:
+        _refuse_inside("session", Path(session), source.path)
         sidecars = [source.sidecar(number) for number in range(len(source.episodes))]
         schema = _session_schema(source, sidecars)
         tasks = _descriptions(source, sidecars)
@@ -321,7 +333,7 @@ def _changes(sidecar: Mapping[str, Any]) -> list[tuple[int, str]]:
 
 
 def _claim(folder: Path) -> Path:
-    if folder.exists():
+    if os.path.lexists(folder):
         raise SettingsError.of("session", str(folder), "is there already; name a new folder")
     make_folder(folder)
     return folder

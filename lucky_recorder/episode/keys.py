@@ -110,8 +110,6 @@ LARGEST_CHUNK = 999
 MOST_LABELS = 255
 # Scenes between the two threads: this bounds memory, and so how far the worker may lag behind.
 MOST_SCENES = 16
-# Rows of a file or an episode that is read: more are taken for a broken file.
-MOST_ROWS = 100_000_000
 # Its square is still a float64, which statistics need.
 LARGEST_MAGNITUDE = 1e150
 # Bytes of one text, as UTF-8: a row is a small thing, and whole files belong elsewhere.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import keys
+from lucky_recorder.episode import keys, limits
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.storage.untrusted import Folder
@@ -133,7 +133,7 @@ def _entry(one: object, where: str) -> Entry:
     name, length = one.get("id"), one.get("length")
     if not isinstance(name, str) or not _SAFE_NAME.fullmatch(name) or ".." in name:
         raise FormatError(f"{where}: id={shown(name)}: is no episode's name")
-    if type(length) is not int or not 0 <= length <= keys.MOST_ROWS:
+    if type(length) is not int or not 0 <= length <= limits.MOST_ROWS:
         raise FormatError(f"{where}: length={shown(length)}: expected a number of rows")
     return Entry(name, length, *(_text(one.get(key), f"{where}: {key}") for key in ("task", "task_description")))
 

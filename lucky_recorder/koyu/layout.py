@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lucky_recorder.errors import FormatError, shown
+from lucky_recorder.storage.names import part
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -28,7 +29,7 @@ _LONGEST_SLUG = 48
 
 def bundle_name(capture_id: str) -> str:
     """Return the name of a bundle's folder, which is also its id in the manifest."""
-    return f"ep_{capture_id}"
+    return part(f"ep_{capture_id}")
 
 
 def is_bundle_name(name: str) -> bool:
@@ -38,7 +39,7 @@ def is_bundle_name(name: str) -> bool:
 
 def video_name(key: str) -> str:
     """Return the name of a video: its feature key and ``.mp4``."""
-    return key + VIDEO_SUFFIX
+    return part(key) + VIDEO_SUFFIX
 
 
 def slug(description: str) -> str:

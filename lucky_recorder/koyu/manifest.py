@@ -24,6 +24,7 @@ from lucky_recorder.storage.write import write_json
 OPTIONAL = "optional_features"
 """The manifest's field for the features that some of the bundles have, and not all; left out where there are none."""
 
+_FASTEST = 1e9
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:manifest")
 Entry = dict[str, Any]
 
@@ -240,9 +241,14 @@ def _with_bundles(dataset: Path, manifest: Mapping[str, Any], sidecars: Iterable
     return known
 
 
+def is_reward(value: object) -> bool:
+    """Tell whether a value is a reward, a number from 0 to 1 (spec: episode.json)."""
+    return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]
+
+
 def summary(entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the manifest's fields that follow from its entries."""
-    rewards = [e["reward"] for e in entries if isinstance(e.get("reward"), int | float)]
+    rewards = [e["reward"] for e in entries if is_reward(e.get("reward"))]
     return {
         "episode_count": len(entries),
         "success_rate": sum(r >= layout.GOOD_REWARD for r in rewards) / len(rewards) if rewards else None,
@@ -323,10 +329,14 @@ def _described(dataset: Path, sidecars: Sequence[Mapping[str, Any]], features: M
     return Description(
         name=_usual(sidecars, "dataset", dataset.name),
         type=_usual(sidecars, "collection_mode", "teleop"),
-        fps=float(_usual(sidecars, "fps", 0.0)),
+        fps=float(_usual([s for s in sidecars if _is_rate(s.get("fps"))], "fps", 0.0)),
         features=features,
         action_source=_usual(sidecars, ACTION_SOURCE, "actuators"),
     )
+
+
+def _is_rate(value: object) -> bool:
+    return type(value) in (int, float) and 0 < value < _FASTEST  # type: ignore[operator]
 
 
 def _usual(sidecars: Sequence[Mapping[str, Any]], name: str, default: Any) -> Any:

@@ -7,6 +7,7 @@ a vector per step (``step`` int64, ``value`` list<float32>), a ``spans`` overlay
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import keys
+from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError, SettingsError, StorageError, shown
 from lucky_recorder.koyu import layout, manifest
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.koyu import dataset_name
 from lucky_recorder.storage.lock import locked
+from lucky_recorder.storage.names import owned, part
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import stage, write_json
 
@@ -30,6 +32,7 @@ KINDS = ("dense", "spans")
 DECLARATION = "overlay.json"
 KEY = "overlay."
 _MOST_HELD = 64
+_LONGEST = 1 << 20
 _DENSE = pa.schema([("step", pa.int64()), ("value", pa.list_(pa.float32()))])
 _SPANS = pa.schema([("start_step", pa.int64()), ("end_step", pa.int64()), ("text", pa.string())])
 _SCHEMAS = {"dense": _DENSE, "spans": _SPANS}
@@ -119,7 +122,7 @@ class Overlay:
 
     def file(self, episode: str) -> str:
         """Return the file of an episode, within the dataset."""
-        return f"{layout.OVERLAYS}/{self.name}/{episode}.parquet"
+        return f"{layout.OVERLAYS}/{self.name}/{part(episode)}.parquet"
 
     def _require(self, kind: str) -> None:
         if self.kind != kind:
@@ -149,7 +152,9 @@ def _declared(root: Path, name: str, content: Mapping[str, Any], path: Path) -> 
     kind, shape = content.get("kind"), content.get("shape", [])
     if kind not in KINDS:
         raise FormatError(f"{path}: kind={shown(kind)}: expected one of {', '.join(KINDS)}")
-    if not isinstance(shape, list) or not all(type(n) is int and 0 < n <= 1 << 24 for n in shape):
+    if not isinstance(shape, list) or not all(type(n) is int and 0 < n <= _LONGEST for n in shape):
+        raise FormatError(f"{path}: shape={shown(shape)}: expected a list of lengths")
+    if math.prod(shape) > _LONGEST:
         raise FormatError(f"{path}: shape={shown(shape)}: expected a list of lengths")
     if kind == "dense" and not shape:
         raise FormatError(f"{path}: shape={shown(shape)}: a dense overlay has a vector per step")
@@ -172,7 +177,7 @@ def _table(overlay: Overlay, episode: str) -> pa.Table:
     relative = overlay.file(episode)
     folder, expected = Folder(overlay.dataset), _SCHEMAS[overlay.kind]
     where = overlay.dataset / relative
-    table = folder.table(relative)
+    table = folder.table(relative, limits.MOST_ROWS if overlay.kind == "dense" else limits.MOST_LISTED)
     for column in expected:
         if table.column_names.count(column.name) != 1 or table[column.name].type != column.type:
             raise FormatError(f"{where}: needs a column {column.name!r} of type {column.type}")
@@ -184,9 +189,13 @@ def _table(overlay: Overlay, episode: str) -> pa.Table:
 def _read_dense(overlay: Overlay, episode: str) -> Floats:
     table, where = _table(overlay, episode), overlay.dataset / overlay.file(episode)
     steps = table["step"].to_numpy()
-    size = int(np.prod(overlay.shape))
-    if len(steps) and (steps[0] < 0 or (np.diff(steps) <= 0).any() or steps[-1] >= keys.MOST_ROWS):
+    size = math.prod(overlay.shape)
+    if len(steps) and (steps[0] < 0 or (np.diff(steps) <= 0).any() or steps[-1] >= limits.MOST_ROWS):
         raise FormatError(f"{where}: steps must ascend from 0 or more")
+    needed = 4 * size * (int(steps[-1]) + 1 if len(steps) else 0)
+    if needed > limits.MOST_TABLE_BYTES:
+        # A single step far out would make it as long as it is far.
+        raise FormatError(f"{where}: says something of step {steps[-1]}: {needed // limits.MEGABYTE} MB; too much")
     lists = table["value"].combine_chunks()
     if (np.diff(lists.offsets.to_numpy()) != size).any() or lists.flatten().null_count:
         raise FormatError(f"{where}: every value must be {size} numbers")
@@ -234,12 +243,12 @@ def write_overlay(
     name, kind = dataset_name(name, field="overlay"), v.one_of(kind, KINDS, field="kind")
     lengths = lengths_of(root)
     tables, shape = _tables(kind, episodes, lengths)
-    place = root / layout.OVERLAYS / name
+    place = owned(root, f"{layout.OVERLAYS}/{name}")
     # Under the lock: two writers must not declare one name as two kinds.
     with locked(root / layout.LOCK):
         overlay = _declare(root, name, kind, shape, description)
         for episode, table in tables.items():
-            _write(place / f"{episode}.parquet", table)
+            _write(place / f"{part(episode)}.parquet", table)
     return overlay
 
 

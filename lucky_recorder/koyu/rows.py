@@ -17,7 +17,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import CaptureError, FormatError, StorageError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
-from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.storage.untrusted import Folder, plain
 from lucky_recorder.storage.write import storage_errors, sync_file
 
 # Writing.
@@ -123,7 +123,7 @@ def read_columns(folder: Folder, bundle: str, rows: int, features: Iterable[Feat
             if known.count(key) != 1:
                 raise FormatError(f"{where}: has no column {key!r}, which the manifest lists among the features")
         times = [keys.TIMESTAMP] if known.count(keys.TIMESTAMP) == 1 else []
-        table = file.read(columns=[*wanted, *times])
+        table = plain(file.read([*wanted, *times]))
         columns = {key: values(table[key], feature.shape, f"{where}: {key}") for key, feature in wanted.items()}
         return columns | {key: _times(table[key], where) for key in times}
 

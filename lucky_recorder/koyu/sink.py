@@ -24,6 +24,7 @@ from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
 from lucky_recorder.notices import tell
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage import arrow
+from lucky_recorder.storage.names import part
 
 logger = logging.getLogger("lucky_recorder")
 
@@ -102,7 +103,7 @@ class KoyuSink:
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written if no other format takes it."""
-        return self._writer.workshop / f"{key}-take-{take:06d}{suffix}.tmp"
+        return self._writer.workshop / f"{part(key)}-take-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:
         """Write an episode's bundles under temporary names.

@@ -13,6 +13,7 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
 from lucky_recorder.storage.lock import Lock, is_abandoned, locked
+from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.write import make_folder, metadata_errors, storage_errors, sync_folder
 
 
@@ -40,7 +41,8 @@ class DatasetWriter:
     def __init__(self, root: Path, description: Description, every: int = 25) -> None:
         self.root = root.absolute()
         refuse_other(self.root, description.fields())
-        self._episodes = self.root / layout.EPISODES
+        # The dataset may be somebody else's: a link in place of the folder would lead all bundles elsewhere.
+        self._episodes = owned(self.root, layout.EPISODES)
         self.workshop = self._episodes / f"{layout.TEMPORARY}{os.getpid()}-{uuid.uuid4().hex}"
         self._manifest = ManifestWriter(self.root, description)
         self._every = every

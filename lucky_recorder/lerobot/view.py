@@ -97,13 +97,12 @@ def _refuse_unreadable(plan: Plan) -> None:
 
 def _write_data(plan: Plan) -> Iterator[dict[str, Any]]:
     """Link or rewrite the data files; yields each episode's row of ``meta/episodes``."""
-    first = 0
+    first, linked = 0, Linked()
     for number, episode in enumerate(plan.episodes):
         row = dict(episode.meta)
         if plan.keeps_data_files:
-            source = episode.data_path()
             place = layout.Place(row["chunk_index"], row["file_index"])
-            _link(source, layout.data_path(plan.target, place))
+            linked.add(episode.data_path(), layout.data_path(plan.target, place))
         else:
             place = plan.chunking.data(number)
             table = _rows(plan, episode, number, first)
@@ -165,25 +164,38 @@ def _depth_of(kind: pa.DataType) -> int:
 
 
 def _link_videos(plan: Plan) -> None:
+    linked = Linked()
     for number, episode in enumerate(plan.episodes):
         for stream in plan.streams:
             place = _video_place(plan, episode, number, stream)
-            _link(episode.video_path(stream.name), layout.video_path(plan.target, stream.key, place))
+            linked.add(episode.video_path(stream.name), layout.video_path(plan.target, stream.key, place))
 
 
 def _video_place(plan: Plan, episode: Episode, number: int, stream: CameraStream) -> layout.Place:
     if not plan.keeps_data_files:
         return plan.chunking.video(number)
-    parts = (episode.meta[keys.video_column(stream.key, f"{part}_index")] for part in ("chunk", "file"))
-    return layout.Place(*parts)
+    return episode.video_place(stream.name)
 
 
-def _link(source: Path, target: Path) -> None:
-    """Link a file, or copy it where links fail; a link that is there already is the same file."""
-    if target.exists():
-        return
-    make_folder(target.parent)
-    link(source, target)
+class Linked:
+    """The files that have been linked so far: several episodes may stand in one."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Path, Path] = {}
+
+    def add(self, source: Path, target: Path) -> None:
+        """Link a file, or copy it where there are no links; nothing is done for the second time.
+
+        Raises:
+            FormatError: If another file is there already: then the session names two files by one place.
+            StorageError: If the file system refuses.
+        """
+        known = self._sources.setdefault(target, source)
+        if known != source:
+            raise FormatError(f"{source}: stands in the same place of its stream as {known}")
+        if not target.exists():
+            make_folder(target.parent)
+            link(source, target)
 
 
 def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]) -> None:
@@ -200,7 +212,7 @@ def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]
     kept = [f for f in fields.values() if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
     table = pa.Table.from_pylist(rows, schema=pa.schema(kept))
     stage(layout.episodes_path(target, place), lambda p: pq.write_table(table, p, compression="zstd")).commit()
-    _link(session.tasks_path(), target / layout.TASKS_PATH)
+    Linked().add(session.tasks_path(), target / layout.TASKS_PATH)
     write_json(target / layout.STATS_PATH, stats)
     write_json(target / layout.INFO_PATH, _info(plan, sum(r["length"] for r in rows)))
 

@@ -60,7 +60,10 @@ class Episode:
         if said is not None:
             return tuple(said)
         # A column of ours: without it, the rows say the same.
-        indices = self.rows([keys.TASK_INDEX])[keys.TASK_INDEX].unique().to_pylist()
+        try:
+            indices = self.rows([keys.TASK_INDEX])[keys.TASK_INDEX].unique().to_pylist()
+        except KeyError as error:
+            raise FormatError(f"{self._folder.path}: episode {self.index}: {error.args[0]}") from error
         described = self._folder.tasks
         if not all(type(i) is int and 0 <= i < len(described) for i in indices):
             raise FormatError(
@@ -131,12 +134,22 @@ class Episode:
         stream = self._folder.camera(camera)
         if not self.has_video(camera):
             raise VideoError(f"{self._folder.path}: episode {self.index} has no video of {stream.name}: it failed")
-        chunk, file = (
-            self._folder.count(self.meta, keys.video_column(stream.key, part)) for part in ("chunk_index", "file_index")
-        )
-        name = self._folder.expand("video_path", video_key=stream.key, chunk_index=chunk, file_index=file)
+        place = self.video_place(camera)
+        name = self._folder.expand("video_path", video_key=stream.key, **place._asdict())
         is_depth = stream.codec == keys.DEPTH_CODEC
         return self._folder.files.file(name.removesuffix(".mp4") + ".mkv" if is_depth else name)
+
+    def video_place(self, camera: str) -> layout.Place:
+        """Return the place of the episode's video within its stream, by camera name or full key.
+
+        Raises:
+            KeyError: If the session has no such camera.
+            FormatError: If ``meta/episodes`` names none.
+        """
+        key = self._folder.camera(camera).key
+        return layout.Place(
+            *(self._folder.count(self.meta, keys.video_column(key, part)) for part in layout.Place._fields)
+        )
 
     def frames(self, camera: str) -> FrameReader:
         """Open the episode's video, by camera name or full key: frames by index, ``(height, width, 3)`` uint8.

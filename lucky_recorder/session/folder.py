@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.session import layout, stored
-from lucky_recorder.storage.untrusted import Folder, expand
+from lucky_recorder.storage.untrusted import Folder, expand, format_errors
 from lucky_recorder.storage.write import TEMPORARY
 
 # LeRobot before version 3: one file per episode, listed in a text file.
@@ -109,14 +109,17 @@ class SessionFolder:
     def tasks(self) -> list[str]:
         """The task descriptions, in order of ``task_index``."""
         self.refuse_video_only()
-        table = self.files.table(layout.TASKS_PATH)
+        table = self.files.table(layout.TASKS_PATH, limits.MOST_LISTED)
         # By its type: the format does not say what the column of descriptions is called.
         texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
-        if keys.TASK_INDEX not in table.column_names or len(texts) != 1:
+        if [table.column_names.count(name) for name in (keys.TASK_INDEX, *texts)] != [1, 1]:
             raise FormatError(
                 f"{self.path / layout.TASKS_PATH}: columns {table.column_names}, expected task_index and a description"
             )
-        described: list[str] = table.sort_by(keys.TASK_INDEX)[texts[0]].to_pylist()
+        with format_errors(self.path / layout.TASKS_PATH):
+            described: list[str] = table.sort_by(keys.TASK_INDEX)[texts[0]].to_pylist()
+        if None in described:
+            raise FormatError(f"{self.path / layout.TASKS_PATH}: a description is missing")
         return described
 
     @property
@@ -230,6 +233,11 @@ def refuse_other_folders(path: Path) -> None:
     Raises:
         FormatError: If there is no such folder, or it is none; where it holds sessions, the latest is named.
     """
+    with format_errors(path):
+        _refuse_other(path)
+
+
+def _refuse_other(path: Path) -> None:
     if not path.is_dir():
         raise FormatError(f"{path}: no such folder; give the path of a session folder")
     if (path / layout.INFO_PATH).exists():
@@ -242,8 +250,9 @@ def refuse_other_folders(path: Path) -> None:
 
 def is_video_only(path: Path) -> bool:
     """Tell whether a session was recorded without rows: finished videos, and neither ``meta/`` nor ``data/``."""
-    if (path / "meta").exists() or any((path / "data").rglob("file-*")):
-        return False
+    with format_errors(path):
+        if (path / "meta").exists() or any((path / "data").rglob("file-*")):
+            return False
     return any(not name.endswith(TEMPORARY) for name in Folder(path).files("videos"))
 
 

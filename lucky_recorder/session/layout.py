@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, lidar_key
 from lucky_recorder.errors import StorageError
+from lucky_recorder.storage.names import part
 from lucky_recorder.storage.write import make_folder, storage_errors
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
@@ -73,12 +74,12 @@ def video_path(root: Path, key: str, place: Place, suffix: str = ".mp4") -> Path
 
 def video_file(key: str, place: Place, suffix: str = ".mp4") -> str:
     """Return a video file's name within the session."""
-    return VIDEO_PATH.format(video_key=key, **place._asdict()).removesuffix(".mp4") + suffix
+    return VIDEO_PATH.format(video_key=part(key), **place._asdict()).removesuffix(".mp4") + suffix
 
 
 def scan_file(name: str, episode: int, files_per_chunk: int, suffix: str = ".parquet") -> str:
     """Return a lidar file's name within the session: in the chunk of the episode's video, numbered by the episode."""
-    return f"{DATA}chunk-{episode // files_per_chunk:03d}/{lidar_key(name)}-{episode:03d}{suffix}"
+    return f"{DATA}chunk-{episode // files_per_chunk:03d}/{lidar_key(part(name))}-{episode:03d}{suffix}"
 
 
 def episodes_path(root: Path, place: Place) -> Path:

@@ -15,6 +15,7 @@ from lucky_recorder.errors import FormatError
 from lucky_recorder.session import layout
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream, SessionFolder
+from lucky_recorder.storage.names import is_part
 
 __all__ = ["Episode", "Session"]
 
@@ -147,7 +148,7 @@ class Session:
     def video_files(self, camera: str) -> list[Path]:
         """List a stream's video files in order, by camera name or full key; also of a video only session."""
         key = camera if camera.startswith(keys.OBSERVATION) else keys.IMAGES + camera
-        names = self._files.files(f"{keys.VIDEOS}{key}") if "/" not in key and ".." not in key else []
+        names = self._files.files(f"{keys.VIDEOS}{key}") if is_part(key) else []
         return [self._files.file(name) for name in names if name.endswith((".mp4", ".mkv"))]
 
     def video_keys(self) -> list[str]:

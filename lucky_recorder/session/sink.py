@@ -19,6 +19,7 @@ from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout, lidar, rows
 from lucky_recorder.session.metadata import MetadataWriter, Totals
 from lucky_recorder.storage import arrow
+from lucky_recorder.storage.names import part
 from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors
 
 
@@ -60,7 +61,7 @@ class SessionSink:
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written: beside its final place, so that a rename will do."""
-        folder = keys.DATA if key.startswith(keys.LIDAR_PREFIX) else f"{keys.VIDEOS}{key}"
+        folder = keys.DATA if part(key).startswith(keys.LIDAR_PREFIX) else f"{keys.VIDEOS}{key}"
         return self.root / folder / f"{key}-take-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:

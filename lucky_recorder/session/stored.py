@@ -6,6 +6,7 @@ what no episode of a file has. All of it says the same, and is read as such.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lucky_recorder.episode import keys
+from lucky_recorder.episode import keys, limits
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session import layout
 from lucky_recorder.storage.untrusted import Folder, format_errors, plain
@@ -34,9 +35,22 @@ def read_episodes(files: Folder) -> pa.Table:
     # A session whose episodes were all discarded lists none, and is still one.
     if not names:
         return pa.table({c: pa.array([], pa.int64()) for c in (*_COUNTS, *_PLACE)})
-    tables = [as_episodes(files.table(name), files.path / name) for name in names]
+    tables = [as_episodes(episodes_table(files, name), files.path / name) for name in names]
     with format_errors(files.path / layout.EPISODES):
         return pa.concat_tables(tables, promote_options="default").sort_by(keys.EPISODE_INDEX)
+
+
+def episodes_table(files: Folder, name: str) -> pa.Table:
+    """Read a file of ``meta/episodes`` as it is.
+
+    Raises:
+        FormatError: If it cannot be read, or lists an absurd number of episodes.
+    """
+    table = files.table(name, limits.MOST_LISTED)
+    if table.num_rows * table.num_columns > limits.MOST_CELLS:
+        cells = f"{table.num_rows} episodes of {table.num_columns} columns"
+        raise FormatError(f"{files.path / name}: {cells}; at most {limits.MOST_CELLS} values are read")
+    return table
 
 
 def as_episodes(table: pa.Table, path: Path) -> pa.Table:
@@ -45,8 +59,7 @@ def as_episodes(table: pa.Table, path: Path) -> pa.Table:
     Raises:
         FormatError: If a column is missing, stands twice, or holds no whole numbers.
     """
-    if len(set(table.column_names)) < table.num_columns:
-        raise FormatError(f"{path}: a column stands twice")
+    _refuse_twins(table.column_names, path)
     table = table.replace_schema_metadata(None)
     for part in _PLACE:
         # LeRobot's tools write the place of an episode's rows under one of its two names.
@@ -87,13 +100,21 @@ def read_rows(files: Folder, name: str, episode: int, columns: Sequence[str] | N
     number = keys.EPISODE_INDEX
     with files.parquet(name) as file:
         known = file.schema_arrow.names
+        _refuse_twins(known, files.path / name)
         wanted = known if columns is None else list(columns)
+        if number not in known:
+            raise FormatError(f"{files.path / name}: has no column {number!r}")
         if unknown := [c for c in wanted if c not in known]:
             raise KeyError(f"no column {unknown[0]!r}; {name} has {', '.join(known)}")
         # Each episode we write is a row group of its own. Others may have written it otherwise: hence the filter.
         groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), episode)]
         table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, number])))
         return plain(table.filter(pc.equal(table[number], episode)).select(wanted))
+
+
+def _refuse_twins(names: Sequence[str], path: Path) -> None:
+    if twins := sorted(name for name, count in Counter(names).items() if count > 1):
+        raise FormatError(f"{path}: column {twins[0]!r} stands twice")
 
 
 def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
@@ -118,6 +139,7 @@ def missing(files: Folder, name: str, episode: int, robot: int | None = None) ->
         FormatError: If the data file is missing or broken.
     """
     with files.parquet(name) as file:
+        _refuse_twins(file.schema_arrow.names, files.path / name)
         gaps = [c for c in file.schema_arrow.names if _may_have_gaps(file.metadata, c, episode)]
     whose = [] if robot is None else [entity_column(files, name)]
     rows = read_rows(files, name, episode, list(dict.fromkeys([*gaps, *whose])))
@@ -164,6 +186,8 @@ def by_tick(rows: pa.Table, column: str, ids: Sequence[int], where: str) -> pa.T
     Raises:
         FormatError: If a tick has not one row of each robot.
     """
+    if keys.FRAME_INDEX not in rows.column_names:
+        raise FormatError(f"{where}: has no column {keys.FRAME_INDEX!r}")
     found = rows[column].to_pylist()
     if found == list(ids) * (len(found) // len(ids)):
         return rows

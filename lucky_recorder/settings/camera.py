@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 import attrs
 
-from lucky_recorder.episode import keys
+from lucky_recorder.episode import keys, limits
 from lucky_recorder.episode.schema import StreamKind
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
@@ -168,6 +168,9 @@ class Camera:
 
     def __attrs_post_init__(self) -> None:
         place = named_place(_PLACE, self.name)
+        if self.width * self.height > limits.MOST_PIXELS:
+            remedy = f"at most {limits.MOST_PIXELS} pixels, such as 4096x4096: no more are read back"
+            raise SettingsError.of(f"{place}width, height", (self.width, self.height), remedy)
         _check_rendered(self, place)
         _check_sensor(self, place)
 

@@ -5,7 +5,6 @@ Each of these can be given as keyword arguments, as a plain mapping, or as a tab
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import partial
@@ -19,12 +18,13 @@ from lucky_recorder.episode.schema import StreamKind
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.code import refuse_code
 from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.declare import build, instance, only_known_fields, told
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.settings.lidar import Lidar
-from lucky_recorder.settings.toml import plain, toml
+from lucky_recorder.settings.toml import plain, read_toml, toml
 
 FORMATS = ("session", "koyu")
 PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
@@ -277,7 +277,7 @@ class RecorderSettings:
         """Build settings from an object, a mapping or a TOML file, with ``fields`` on top.
 
         Raises:
-            SettingsError: If a field is unknown or a value cannot be recorded.
+            SettingsError: If a file names code (see `from_toml`), a field is unknown or a value cannot be recorded.
         """
         if isinstance(settings, str | Path):
             settings = cls.from_toml(settings)
@@ -288,23 +288,33 @@ class RecorderSettings:
         return build(cls, {**(settings or {}), **fields}, "")
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> RecorderSettings:
-        """Build settings from a plain mapping, such as `to_dict` returns."""
+    def from_dict(cls, fields: Mapping[str, Any], *, allow_code: bool = False) -> RecorderSettings:
+        """Build settings from what was read out of a file, such as the JSON of `to_dict`.
+
+        Args:
+            fields: The fields.
+            allow_code: Whether they may name code, as ``"module:function"``: to import it runs it. A mapping that is
+                written in Python goes to `of`, or as keywords, and needs no leave.
+
+        Raises:
+            SettingsError: For a wrong field, or one that names code.
+        """
+        if not allow_code:
+            refuse_code(fields)
         return cls.of(fields)
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> RecorderSettings:
+    def from_toml(cls, path: str | Path, *, allow_code: bool = False) -> RecorderSettings:
         """Build settings from a TOML file whose top level holds the fields.
 
+        Args:
+            path: The file.
+            allow_code: Whether it may name code, as ``"module:function"``: to import it runs it.
+
         Raises:
-            SettingsError: If the file cannot be read, or for a wrong field.
+            SettingsError: If the file cannot be read, names code, or for a wrong field.
         """
-        try:
-            # Editors on Windows put a mark (BOM) in front, which TOML does not allow.
-            fields = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except (OSError, ValueError) as error:
-            raise SettingsError.of("settings file", str(path), f"cannot be read as TOML: {error}") from error
-        return cls.of(fields)
+        return cls.of(read_toml(path, allow_code=allow_code))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain JSON values; callables by their ``"module:function"`` name."""

@@ -1,7 +1,8 @@
-"""How settings are written: as plain JSON values, and as TOML."""
+"""How settings are written, as plain JSON values and as TOML, and how a TOML file is read."""
 
 from __future__ import annotations
 
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 import attrs
 import tomli_w
 
+from lucky_recorder.episode import limits
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.files import read_file
+from lucky_recorder.settings.code import refuse_code
 from lucky_recorder.settings.validators import callable_name
 
 
@@ -25,6 +30,29 @@ def _plain(owner: Any, field: Any, value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return callable_name(value) if callable(value) else value
+
+
+def read_toml(path: str | Path, *, allow_code: bool = False, field: str = "settings file") -> dict[str, Any]:
+    """Return the fields that stand in a TOML file.
+
+    Args:
+        path: The file.
+        allow_code: Whether it may name code, as ``"module:function"``.
+        field: What the file is, for errors.
+
+    Raises:
+        SettingsError: If it cannot be read as TOML, or names code that it may not.
+    """
+    try:
+        # Editors on Windows put a mark (BOM) in front, which TOML does not allow.
+        fields = tomllib.loads(read_file(Path(path), limits.LARGEST_SETTINGS).decode("utf-8-sig"))
+    except RecursionError:
+        raise SettingsError.of(field, str(path), "cannot be read as TOML: it is nested too deeply") from None
+    except (OSError, ValueError) as error:
+        raise SettingsError.of(field, str(path), f"cannot be read as TOML: {error}") from error
+    if not allow_code:
+        refuse_code(fields)
+    return fields
 
 
 def toml(settings: attrs.AttrsInstance) -> str:

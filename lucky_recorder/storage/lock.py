@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from lucky_recorder.errors import StorageError
+from lucky_recorder.files import open_file
 from lucky_recorder.storage.write import storage_errors
 
 fcntl: ModuleType | None
@@ -46,16 +47,20 @@ class Lock:
 
     Args:
         path: The file or folder.
+        create: Make the file if it is missing. A link in its place is refused: it would be made elsewhere.
 
     Raises:
-        StorageError: If it cannot be opened.
+        StorageError: If it cannot be opened, or is neither a file nor a folder.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, create: bool = False) -> None:
         self.is_held = False
-        self._path = path
+        self._descriptor = -1
         with storage_errors(path):
-            self._descriptor = -1 if fcntl is None else os.open(path, os.O_RDONLY)
+            if create:
+                self._descriptor = open_file(path, os.O_RDONLY | os.O_CREAT, follow=False)
+            elif fcntl is not None:
+                self._descriptor = open_file(path, folders=True)
 
     def try_once(self) -> bool | None:
         """Try to take it; returns whether it was free, or None if there are no locks here."""
@@ -91,9 +96,7 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         StorageError: If it is not free within a minute.
     """
-    with storage_errors(path):
-        path.touch()
-    lock = Lock(path)
+    lock = Lock(path, create=True)
     try:
         with storage_errors(path):
             _take(lock, path)

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lucky_recorder.episode import keys
+from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
+from lucky_recorder.files import NO_FILE, read_file
+from lucky_recorder.storage.names import below, part
+from lucky_recorder.storage.parquet import ParquetFile, open_parquet, plain
 
-LARGEST_JSON = 1 << 26
+__all__ = ["Folder", "expand", "format_errors", "plain", "reason"]
+
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
+_HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 # What json and pyarrow raise for broken files: ValueError for bad JSON and UTF-8, RecursionError for deep nesting,
-# MemoryError and OverflowError for absurd sizes.
-_READING = (pa.ArrowException, OSError, ValueError, MemoryError, RecursionError, OverflowError)
+# MemoryError and OverflowError for absurd sizes, and pyarrow what its own code stumbles over.
+_READING = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    MemoryError,
+    RecursionError,
+    OverflowError,
+    TypeError,
+    IndexError,
+    NotImplementedError,
+)
+# What an empty list, an object with one field, and any other value take in memory.
+_LIST_BYTES, _OBJECT_BYTES, _VALUE_BYTES = 72, 240, 56
 
 
 class Folder:
@@ -43,20 +61,25 @@ class Folder:
         Raises:
             FormatError: If it lies outside the folder (by its name, or behind a link), is missing, or is no file.
         """
-        path = self.path / relative
+        path = self._below(relative)
         with format_errors(path):
-            self._refuse_escape(path, relative)
+            self._refuse_escape(path)
             if not path.exists():
                 raise FormatError(f"{path}: is missing")
             # Opening a named pipe waits until somebody writes into it, perhaps forever.
             if not stat.S_ISREG(path.stat().st_mode):
-                raise FormatError(f"{path}: is no file")
+                raise FormatError(f"{path}: {NO_FILE}")
         return path
 
-    def _refuse_escape(self, path: Path, relative: str) -> None:
-        name = PurePosixPath(relative)
+    def _below(self, relative: str) -> Path:
+        try:
+            return below(self.path, relative)
+        except FormatError as error:
+            raise FormatError(f"{self.path / relative}: lies outside the {self.kind} folder ({error})") from None
+
+    def _refuse_escape(self, path: Path) -> None:
         real = os.path.realpath(path)
-        if name.is_absolute() or ".." in name.parts or os.path.commonpath([self._real, real]) != self._real:
+        if os.path.commonpath([self._real, real]) != self._real:
             raise FormatError(f"{path}: lies outside the {self.kind} folder")
 
     def has(self, relative: str) -> bool:
@@ -71,78 +94,83 @@ class Folder:
         """
         path = self.file(relative)
         with format_errors(path):
-            if path.stat().st_size > LARGEST_JSON:
-                raise FormatError(f"{path}: {path.stat().st_size} bytes; more than {LARGEST_JSON} are no metadata")
-            content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+            content = _parsed(self.bytes(relative, limits.LARGEST_JSON))
             if not isinstance(content, dict):
                 raise FormatError(f"{path}: holds a {type(content).__name__}, not a JSON object")
         return content
 
+    def bytes(self, relative: str, most: int) -> bytes:
+        """Return the bytes of a file.
+
+        Raises:
+            FormatError: If it cannot be read, or holds more than ``most``.
+        """
+        path = self.file(relative)
+        with format_errors(path):
+            return read_file(path, most)
+
     @contextlib.contextmanager
-    def parquet(self, relative: str) -> Iterator[pq.ParquetFile]:
+    def parquet(self, relative: str) -> Iterator[ParquetFile]:
         """Open a Parquet file; what goes wrong inside the block names the file.
 
         Raises:
             FormatError: If the file cannot be read or holds an absurd number of rows.
         """
         path = self.file(relative)
-        with format_errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if not 0 <= file.metadata.num_rows <= keys.MOST_ROWS:
-                raise FormatError(f"{path}: {file.metadata.num_rows} rows; at most {keys.MOST_ROWS} are read")
+        with format_errors(path), open_parquet(path) as file:
             yield file
 
-    def table(self, relative: str) -> pa.Table:
+    def table(self, relative: str, most_rows: int = limits.MOST_ROWS) -> pa.Table:
         """Return a whole Parquet file, its lists and texts of the plain kinds: see `plain`.
+
+        Args:
+            relative: The file.
+            most_rows: How many rows it may have.
 
         Raises:
             FormatError: If it cannot be read.
         """
         with self.parquet(relative) as file:
+            if file.metadata.num_rows > most_rows:
+                raise FormatError(
+                    f"{self.path / relative}: {file.metadata.num_rows} rows; at most {most_rows} are read"
+                )
             table = file.read()
             # Inside the block, so that the error names the file.
             table.validate(full=True)
             return plain(table)
 
     def files(self, under: str = ".") -> list[str]:
-        """List everything below a folder that is no folder itself, sorted; links are not followed."""
+        """List everything below a folder that is no folder itself, sorted; links are not followed.
+
+        Raises:
+            FormatError: If a folder may not be looked into.
+        """
         found = []
-        for parent, folders, names in os.walk(self.path / under):
-            # `os.walk` does not go into linked folders, nor list them among the files.
-            links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-            found += [os.path.relpath(os.path.join(parent, name), self.path) for name in (*names, *links)]
+        top = self.path / under
+        with format_errors(top):
+            self._refuse_escape(top)
+            for parent, folders, names in os.walk(top, onerror=_refuse):
+                # `os.walk` does not go into linked folders, nor list them among the files.
+                links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+                found += [os.path.relpath(os.path.join(parent, name), self.path) for name in (*names, *links)]
         return sorted(name.replace(os.sep, "/") for name in found)
 
 
-def plain(table: pa.Table) -> pa.Table:
-    """Return a table whose lists are ``list`` and whose texts are ``string``, whatever a writer's library calls them.
-
-    Parquet knows one kind of list and one of text. That it was a large or a fixed-size list, or a dictionary, is a note
-    of Arrow's in the file, which other writers do not leave.
-    """
-    kinds = [_plain_type(field.type) for field in table.schema]
-    for number, kind in enumerate(kinds):
-        if table.schema.field(number).type != kind:
-            table = table.set_column(number, table.schema.field(number).name, table.column(number).cast(kind))
-    return table
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _plain_type(kind.value_type)
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(_plain_type(kind.value_type))
-    return kind
+def _refuse(error: OSError) -> None:
+    # A folder that is not there holds nothing; one that is there and may not be read is no empty one.
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 def expand(template: object, **values: str | int) -> str:
     """Fill in a path template of ``info.json``, such as ``data/chunk-{chunk_index:03d}/…``.
 
-    Only plain names and zero-padded numbers are filled in: the template comes with the folder, and is not trusted.
+    Only plain names and zero-padded numbers are filled in: neither the template nor the values, which come with the
+    folder, are trusted.
 
     Raises:
-        FormatError: If the template is no text, or asks for anything else.
+        FormatError: If the template is no text, or asks for anything else, or a value is no part of a path.
     """
     if not isinstance(template, str):
         raise FormatError(f"{template!r} is no path template")
@@ -151,7 +179,7 @@ def expand(template: object, **values: str | int) -> str:
         name, digits = match.groups()
         if name not in values:
             raise FormatError(f"{template!r}: unknown field {name!r} in a path template")
-        return str(values[name]).zfill(int(digits or 0))
+        return part(str(values[name])).zfill(int(digits or 0))
 
     path = _PLACEHOLDER.sub(fill, template)
     if "{" in path or "}" in path:
@@ -176,5 +204,33 @@ def reason(error: Exception, path: Path) -> str:
     return str(error).removeprefix(f"{path}: ")
 
 
-def _refuse_constant(name: str) -> None:
+def _parsed(content: bytes) -> Any:
+    """Return what JSON says, if it takes no absurd amount of memory and is not nested absurdly deep."""
+    text = content.decode("utf-8")
+    others = text.count(",") + text.count(":")
+    lists, objects = text.count("["), text.count("{")
+    # The text itself, the texts in it, and what each value takes at the least.
+    needed = 2 * sys.getsizeof(text) + lists * _LIST_BYTES + objects * _OBJECT_BYTES + others * _VALUE_BYTES
+    if needed > limits.MOST_JSON_BYTES:
+        raise ValueError(f"{len(content)} bytes of JSON that become {needed // limits.MEGABYTE} MB in memory")
+    parsed = json.loads(text, parse_constant=_refuse_constant, parse_float=_real)
+    if _HALF_A_CHARACTER.search(text):
+        # Half a character is JSON, and no text: it can be neither written again nor shown.
+        json.dumps(parsed, ensure_ascii=False).encode()
+    level, depth = [parsed] if isinstance(parsed, dict | list) else [], 0
+    while level := [v for c in level for v in (c.values() if isinstance(c, dict) else c) if isinstance(v, dict | list)]:
+        depth += 1
+        if depth > limits.DEEPEST_JSON:
+            raise ValueError(f"objects in objects, more than {limits.DEEPEST_JSON} deep")
+    return parsed
+
+
+def _real(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits} is too large for a number")
+    return number
+
+
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")

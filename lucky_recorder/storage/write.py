@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from lucky_recorder.errors import LuckyRecorderError, MetadataError, StorageError
+from lucky_recorder.files import make_file, open_file
 
 TEMPORARY = ".tmp"
+# What `link` says where a second name cannot be: another disk, a file system without links or with too many of one
+# file, a file of somebody else's. Anything else is an error: above all, that the name is taken.
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @contextlib.contextmanager
@@ -93,7 +97,11 @@ def stage(path: Path, write: Callable[[Path], None], verify: Callable[[Path], No
     try:
         with storage_errors(path):
             make_folder(path.parent)
+            # Made here, and not by whoever writes: a link of this name would be followed.
+            make_file(staged.temporary)
             write(staged.temporary)
+            if not staged.temporary.stat().st_size:
+                raise StorageError(f"{path}: nothing was written")
             # Before the rename: else a power cut may leave the final name on an empty file.
             sync_file(staged.temporary)
             if verify is not None:
@@ -140,22 +148,42 @@ def make_folder(path: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where that fails; it is not synced.
+    """Give a file a second name, or copy it where there are no links; it is not synced.
 
     Raises:
-        StorageError: If the file system refuses.
+        StorageError: If there is something of that name, or the file system refuses.
     """
     with storage_errors(target):
+        # The file itself: a link to a link would lead somewhere else from its new place.
+        file = os.path.realpath(source)
         try:
-            os.link(source, target)
-        except OSError:  # another disk, or one without links
-            shutil.copyfile(source, target)
+            os.link(file, target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            _copy(Path(file), target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file under a temporary name; what is there already is never written to."""
+    temporary = target.with_name(target.name + TEMPORARY)
+    try:
+        make_file(temporary)
+        with os.fdopen(open_file(source), "rb") as file, temporary.open("r+b") as copy:
+            shutil.copyfileobj(file, copy)
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        temporary.rename(target)
+    except BaseException:  # also an interrupt: half a copy must not stay behind
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def sync_file(path: Path) -> None:
     """Ask the disk to keep a file's bytes."""
-    # Windows syncs only a file that was opened for writing.
-    _sync(path, os.O_RDWR)
+    # Windows syncs only a file that was opened for writing. Elsewhere a file that may only be read is synced too.
+    _sync(open_file(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR, follow=False))
 
 
 def sync_folder(path: Path) -> None:
@@ -163,14 +191,13 @@ def sync_folder(path: Path) -> None:
     if os.name != "posix":
         return
     try:
-        _sync(path, os.O_RDONLY)
+        _sync(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
 
 
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
+def _sync(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
     finally:

@@ -74,6 +74,8 @@ class FrameReader:
         except BaseException:  # also an interrupt: the file must not stay open
             self.close()
             raise
+        # A stream may change the size of its pictures on the way; here they are all of one.
+        self._size = self.info.width, self.info.height
         self._decoded: Iterator[av.VideoFrame] = iter(())
         # Past the last frame: the first read has to seek.
         self._next = len(self)
@@ -151,7 +153,7 @@ class FrameReader:
             found = self._index.number_of(frame.pts)
             self._next = found + 1
             # Up to the next keyframe, frames after a corrupt one are changes to it, and as wrong as it is.
-            if frame.is_corrupt or found > wanted:
+            if frame.is_corrupt or found > wanted or (frame.width, frame.height) != self._size:
                 break
             if found == wanted:
                 return frame

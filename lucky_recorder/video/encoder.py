@@ -14,9 +14,11 @@ from av.container import OutputContainer
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from lucky_recorder.episode import limits
 from lucky_recorder.episode.keys import H264
 from lucky_recorder.episode.record import VideoFile
 from lucky_recorder.errors import VideoError
+from lucky_recorder.files import make_file
 from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.codecs import Codec, known
 from lucky_recorder.video.frames import Frame
@@ -195,6 +197,8 @@ def _check_size(codec: Codec, width: int, height: int) -> None:
         # Four slices do not fit into less: the encoder would not open, with an error that names no size.
         if pixels < 2:
             raise VideoError(f"{name}={pixels}: {codec.key} needs 2 pixels or more")
+    if width * height > limits.MOST_PIXELS:
+        raise VideoError(f"{width}x{height}: at most {limits.MOST_PIXELS} pixels, which is what readers take")
 
 
 def _check_rate(codec: Codec, fps: Fraction) -> None:
@@ -208,7 +212,7 @@ def _create(path: Path, codec: Codec, doing: str) -> OutputContainer:
     with video_errors(path):
         # The library opens the file only when it writes the header, with the first frame. Made here, a missing folder
         # shows at once.
-        path.open("wb").close()
+        make_file(path)
     with video_errors(path, doing):
         options = dict(_CONTAINERS[codec.container])
         # A whole path: of a:b.mp4 alone, the library would take a for a protocol.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import os
 from bisect import bisect_left, bisect_right
@@ -15,11 +16,15 @@ import av
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
+from lucky_recorder.episode import limits
 from lucky_recorder.errors import LuckyRecorderError, VideoError
+from lucky_recorder.files import open_file
 from lucky_recorder.video.codecs import CODECS, LOSSLESS_PROFILE
 
 # Files may come from anywhere: no playlist, no script, no address is followed, whatever the file's name says.
 _SAFE = {"protocol_whitelist": "file", "format_whitelist": "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"}
+# What a decoder refuses by itself, also where a picture in the middle says that it is larger than the first.
+_BOUNDED = {"max_pixels": str(limits.MOST_PIXELS)}
 
 # How a reformatter is told to keep to its caller's thread; before av 17 it did nothing else.
 ONE_THREAD: dict[str, Any] = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
@@ -122,15 +127,29 @@ def open_video(path: Path, track: int = 0) -> tuple[InputContainer, VideoStream]
         VideoError: If there is no such file, or no such video in it that can be read.
     """
     with video_errors(path):
+        # Here, since a named pipe would make the library wait.
+        os.close(open_file(path))
         # A whole path: of a:b.mp4 alone, the library would take a for a protocol.
-        container = av.open(os.path.abspath(path), "r", container_options=_SAFE)
+        container = av.open(os.path.abspath(path), "r", options=_BOUNDED, container_options=_SAFE)
     try:
         stream = _video_track(path, container, track)
+        _refuse_large(path, stream)
+        stream.codec_context.options = _BOUNDED
     except BaseException:  # also an interrupt: the file must not stay open
         container.close()
         raise
     stream.thread_count = 1
     return container, stream
+
+
+def _refuse_large(path: Path, stream: VideoStream) -> None:
+    """Refuse what would take gigabytes, by the header: nothing is decoded yet."""
+    context = stream.codec_context
+    if context.width * context.height > limits.MOST_PIXELS:
+        size = f"{context.width}x{context.height}"
+        raise VideoError(f"{path}: pictures of {size}; at most {limits.MOST_PIXELS} pixels are read")
+    if stream.frames > limits.MOST_FRAMES:
+        raise VideoError(f"{path}: {stream.frames} frames; at most {limits.MOST_FRAMES} are read")
 
 
 def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> FrameIndex:
@@ -141,7 +160,11 @@ def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> 
     """
     with video_errors(path):
         # The last packet has no bytes; it only tells a decoder that there are no more.
-        packets = [(p.pts, p.is_keyframe) for p in container.demux(stream) if p.size]
+        # One more than there may be tells a file that has too many, and its empty packets need not end.
+        demuxed = list(itertools.islice(_packets(container, stream), limits.MOST_FRAMES + 2))
+    if len(demuxed) > limits.MOST_FRAMES + 1:
+        raise VideoError(f"{path}: more than {limits.MOST_FRAMES} frames; no more are read")
+    packets = [(pts, is_key) for pts, is_key, size in demuxed if size]
     timed = sorted((pts, is_key) for pts, is_key in packets if pts is not None)
     pts = tuple(time for time, _ in timed)
     keyframes = tuple(k for k, (_, is_key) in enumerate(timed) if is_key)
@@ -150,6 +173,10 @@ def index_frames(path: Path, container: InputContainer, stream: VideoStream) -> 
     if not keyframes:
         raise VideoError(f"{path}: holds no keyframe, so none of its {len(pts)} frames can be decoded")
     return FrameIndex(_compact(pts), _compact(keyframes))
+
+
+def _packets(container: InputContainer, stream: VideoStream) -> Iterator[tuple[int | None, bool, int]]:
+    return ((p.pts, p.is_keyframe, p.size) for p in container.demux(stream))
 
 
 def _compact(numbers: tuple[int, ...]) -> Sequence[int]:

@@ -15,6 +15,7 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from lucky_recorder.errors import VideoError
+from lucky_recorder.files import make_file
 from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.probe import VideoInfo, open_video, probe, tracks, video_errors
 
@@ -70,6 +71,7 @@ def _copy(sources: tuple[Path, Path], target: Path, fps: Fraction) -> None:
     with contextlib.ExitStack() as opened, video_errors(target, "cannot combine: "):
         originals = [opened.enter_context(_opened(source)) for source in sources]
         options = {"fflags": "bitexact"}
+        make_file(target)
         with av.open(os.path.abspath(target), "w", format="matroska", container_options=options) as container:
             # Opaque: copied from the decoder's context, since some codecs that can be read have no encoder of the name.
             copies = [container.add_stream_from_template(stream, opaque=True) for _, stream in originals]

@@ -153,7 +153,10 @@ def test_a_settings_file_says_it_all(record, only_session, place):
         "seed = 9",
         '[[columns]]\nname = "count"\nsource = "gym:obs"',
     )
-    assert record("--config", file).exit_code == 0
+    refused = record("--config", file)
+    assert refused.exit_code == 2
+    assert "policy='policies:still': a settings file names code" in refused.output.replace("\n", " ")
+    assert record("--config", file, "--allow-code").exit_code == 0
     (path,) = folder.glob("DataSessions/session_*")
     session = check_session(path)
     assert len(session) == 4

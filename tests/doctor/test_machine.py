@@ -114,33 +114,33 @@ def test_a_driver_that_draws_something_else_is_found_out(monkeypatch: pytest.Mon
 )
 def test_a_process_that_crashes_or_fails_is_a_reason_in_words(program: str, reason: str) -> None:
     with doctor._Trial(["-c", program]) as process:
-        assert process.answer() == answer(failure=reason)
+        assert process.answer(lambda value: True) == answer(failure=reason)
 
 
 def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_PATIENCE_S", 0.1)
     with doctor._Trial(["-c", "import threading; threading.Event().wait()"]) as process:
-        assert process.answer() == answer(failure="no answer within 0.1 s")
+        assert process.answer(lambda value: True) == answer(failure="no answer within 0.1 s")
     assert process._process.returncode < 0
 
 
 def test_chatter_before_the_answer_is_passed_over() -> None:
     with doctor._Trial(["-c", "print('driver 1.2 loaded'); print('[1, 2]')"]) as process:
-        assert process.answer() == answer([1, 2])
+        assert process.answer(lambda value: True) == answer([1, 2])
 
 
 def test_what_lies_in_the_working_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "numpy.py").write_text("raise RuntimeError('not me')")
     monkeypatch.chdir(tmp_path)
     with doctor._Trial(["-c", doctor._IMPORT, "numpy"]) as process:
-        assert process.answer() == answer()
+        assert process.answer(lambda value: True) == answer()
 
 
 def test_a_process_imports_the_package_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
     program = "import json, lucky_recorder as lr, sys; print(json.dumps([lr.__file__, sys.path[0]]))"
     with doctor._Trial(["-c", program]) as process:
-        assert process.answer() == answer([lr.__file__, str(Path(lr.__file__).parents[1])])
+        assert process.answer(lambda value: True) == answer([lr.__file__, str(Path(lr.__file__).parents[1])])
 
 
 def test_what_is_examined_is_not_imported() -> None:
@@ -249,3 +249,30 @@ def test_a_slow_disk_is_a_warning(speed: float, sync: float, status: str) -> Non
     finding = doctor._speed(disk.Disk(Path("/data"), speed, sync, 10**10, True))
     assert finding.status == status
     assert doctor.is_ready([finding])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "pass",
+        "print()",
+        "print('Segmentation fault')",
+        "print('[' * 100_000)",
+        "print('{}'); print('driver unloaded')",
+        "print('{\"backend\": 1}')",
+        "print('[1, 2]')",
+        "print('\\x1b[31m')",
+    ],
+)
+def test_a_trial_that_talks_nonsense_is_a_reason_in_words(program: str) -> None:
+    with doctor._Trial(["-c", program]) as process:
+        said = process.answer(doctor._is_drawn)
+    assert said.value is None
+    assert said.failure.startswith("its answer is none: ")
+    assert len(said.failure) < 400
+
+
+@pytest.mark.parametrize("value", [None, [], {"h264": None}, {"h264": ["libx264"]}, {"h264": ["libx264", 1]}, 7])
+def test_codecs_that_are_none(value: Any) -> None:
+    assert not doctor._are_codecs(value)
+    assert doctor._are_codecs({"h264": ["libx264", True]})

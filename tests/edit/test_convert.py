@@ -189,7 +189,7 @@ def test_features_that_some_bundles_lack_are_left_out_and_named(tmp_path: Path) 
     for episode in range(2):
         write_bundle(tmp_path, episode, 4, cameras=(), columns={"cube": np.ones((4, 7))} if episode else {})
     rebuild(tmp_path)
-    done = koyu_to_session(tmp_path, tmp_path / "session")
+    done = koyu_to_session(tmp_path, tmp_path.with_name(f"{tmp_path.name}-session"))
     assert done.left_out == ("cube",)
     assert "cube" not in check_session(done.path).features
 

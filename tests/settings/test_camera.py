@@ -127,9 +127,15 @@ def test_what_a_camera_shows_settles_alike_however_it_is_given() -> None:
     assert hash(one) == hash(other)
 
 
-@pytest.mark.parametrize("width", [16, 18, 640, 8192, np.int32(64)])
+@pytest.mark.parametrize("width", [16, 18, 640, 4096, np.int32(64)])
 def test_even_sizes_are_taken(width: int) -> None:
     assert lr.Camera("Front", width=width, height=width).height == int(width)
+
+
+def test_no_more_pixels_than_are_read_back() -> None:
+    assert lr.Camera("Front", width=8192, height=2048).width == 8192
+    with pytest.raises(lr.SettingsError, match=r"width, height=\(8192, 2050\): at most 16777216 pixels"):
+        lr.Camera("Front", width=8192, height=2050)
 
 
 @pytest.mark.parametrize(

@@ -290,9 +290,9 @@ class TestEnding:
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     @pytest.mark.parametrize("codec", ["h264", "hevc", "av1", "ffv1", "mask"])
-    def test_a_full_disk_is_an_error_that_names_the_path(self, tmp_path, codec):
+    def test_a_full_disk_is_an_error_that_names_the_path(self, tmp_path, monkeypatch, codec):
         path = tmp_path / "video.mp4.tmp"
-        path.symlink_to("/dev/full")
+        monkeypatch.setattr("lucky_recorder.video.encoder.make_file", lambda path: path.symlink_to("/dev/full"))
         with pytest.raises(VideoError, match=r"video\.mp4\.tmp: .*No space left") as caught:
             fill(VideoEncoder(path, width=64, height=48, fps=Fraction(50), codec=codec), codec)
         assert caught.value.errno == errno.ENOSPC

@@ -9,7 +9,7 @@ import typer
 
 from lucky_recorder import cli
 from lucky_recorder.cli.asked import read_cameras
-from lucky_recorder.cli.commands.options import Cameras, EnvId, Mode, Seed
+from lucky_recorder.cli.commands.options import AllowCode, Cameras, EnvId, Mode, Seed
 
 
 def evaluate(
@@ -31,6 +31,7 @@ def evaluate(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML file: fields of RecorderSettings, and env and policy.")
     ] = None,
+    allow_code: AllowCode = False,
     episodes: Annotated[int, typer.Option(metavar="N", min=1, help="Episodes to run.")] = 10,
     seed: Seed = None,
     execute: Annotated[
@@ -71,7 +72,7 @@ def evaluate(
         "formats": ["koyu"] if koyu and not session else None,
     }
     agent = cli.eval.Agent(action, lerobot, device, execute)
-    cli.eval.evaluate(config, options, agent, episodes, json)
+    cli.eval.evaluate(config, options, agent, episodes, json, allow_code)
 
 
 def _bundles(name: str | None, policy: str | None, checkpoint: str | None) -> dict[str, Any] | None:

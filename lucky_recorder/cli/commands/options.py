@@ -18,4 +18,7 @@ Cameras = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME[:WxH]", help="A camera of the model, or 'render' for env.render(). Repeatable."),
 ]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Let the settings file name code to run, as module:function.")
+]
 Mode = Annotated[str | None, typer.Option(metavar="MODE", help="robot_arm, full_scene or custom.")]

@@ -9,7 +9,7 @@ import typer
 
 from lucky_recorder import cli
 from lucky_recorder.cli.asked import read_cameras, read_lidars
-from lucky_recorder.cli.commands.options import Cameras, EnvId, Mode, Seed
+from lucky_recorder.cli.commands.options import AllowCode, Cameras, EnvId, Mode, Seed
 
 EPISODES = 10
 
@@ -20,6 +20,7 @@ def record(
         Path | None,
         typer.Option(metavar="FILE", help="TOML file: fields of RecorderSettings, and env, episodes, policy, fail."),
     ] = None,
+    allow_code: AllowCode = False,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -86,4 +87,4 @@ def record(
         "lidars": read_lidars(lidar),
         "video_format": video_format,
     }
-    cli.record.record(config, options, EPISODES)
+    cli.record.record(config, options, EPISODES, allow_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -175,7 +176,7 @@ def _vector_faults(key: str, column: pa.ChunkedArray, feature: Feature) -> Itera
         yield str(error)
         return
     if key in (keys.STATE, keys.ACTION):
-        broken = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
+        broken = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), math.prod(feature.shape))).all(axis=1))
         if len(broken):
             yield f"{key}: row {broken[0]} holds NaN or infinity"
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session import stored
 from lucky_recorder.session.checks.declared import Declared, declare, is_whole
@@ -21,8 +22,8 @@ from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
 FOOTER = b"lucky_recorder.episodes"
-# Several checks go through all data files: 256 MB of tables are kept, what is beyond that is read each time.
-_KEPT_BYTES = 1 << 28
+# Several checks go through all data files: 128 MB of tables are kept, what is beyond that is read each time.
+_KEPT_BYTES = 1 << 27
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("data/chunk_index", "data/file_index")
 _META_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.list_(pa.string()))
@@ -130,13 +131,13 @@ class Evidence:
     @cached_property
     def tasks(self) -> pa.Table | None:
         """``meta/tasks.parquet``."""
-        return self.read(TASKS, self.folder.table)
+        return self.read(TASKS, lambda file: self.folder.table(file, limits.MOST_LISTED))
 
     @cached_property
     def descriptions(self) -> list[str] | None:
         """The task descriptions, in the order of the file."""
         texts = [] if self.tasks is None else [f.name for f in self.tasks.schema if pa.types.is_string(f.type)]
-        if self.tasks is None or len(texts) != 1:
+        if self.tasks is None or len(texts) != 1 or self.tasks.column_names.count(texts[0]) != 1:
             return None
         described: list[str] = self.tasks[texts[0]].to_pylist()
         return described
@@ -149,7 +150,7 @@ class Evidence:
         return {name: table for name, table in tables.items() if table is not None}
 
     def _meta_table(self, name: str) -> pa.Table:
-        table = self.folder.table(name)
+        table = stored.episodes_table(self.folder, name)
         # Other writers' libraries store whole numbers with gaps as floats, or as nothing where all are missing.
         return table if declare(self.info or {}).is_ours else stored.as_episodes(table, self.folder.path / name)
 

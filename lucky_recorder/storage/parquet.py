@@ -1,0 +1,174 @@
+"""Parquet files that someone else may have written: what they come to in memory is known before they are read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lucky_recorder.episode import limits
+from lucky_recorder.errors import FormatError
+from lucky_recorder.files import open_file
+from lucky_recorder.storage import pages
+
+_TAIL = struct.Struct("<I4s")
+_MAGIC = b"PAR1"
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+_TEXT = "BYTE_ARRAY"
+# What a value takes while it is read, beside itself: how deep it is nested, as two short numbers.
+_LEVELS = 4
+_OFFSET = 8
+_COPIES = 4
+
+
+class ParquetFile:
+    """An open Parquet file. Texts are read as they are stored, each once; `plain` makes them texts again.
+
+    Attributes:
+        metadata: What its footer says.
+        schema_arrow: The columns.
+        num_row_groups: How many row groups it has.
+    """
+
+    def __init__(self, file: pq.ParquetFile, descriptor: int, path: Path) -> None:
+        self.metadata = file.metadata
+        self.schema_arrow = file.schema_arrow
+        self.num_row_groups: int = file.num_row_groups
+        self._file = file
+        self._descriptor = descriptor
+        self._path = path
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return all rows of some columns, or of all; errors as for `read_row_groups`."""
+        self._refuse_large(range(self.num_row_groups), columns)
+        return self._file.read(columns=None if columns is None else list(columns))
+
+    def read_row_groups(self, groups: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of some row groups.
+
+        Raises:
+            FormatError: If they would take an absurd amount of memory.
+        """
+        self._refuse_large(groups, columns)
+        return self._file.read_row_groups(list(groups), columns=None if columns is None else list(columns))
+
+    def _refuse_large(self, groups: Sequence[int], columns: Sequence[str] | None) -> None:
+        size = os.fstat(self._descriptor).st_size
+        most = max(limits.MOST_TABLE_BYTES, limits.TABLE_BYTES_PER_FILE_BYTE * size)
+        needed = sum(self._bytes_of(group, columns) for group in groups)
+        if needed > most:
+            raise FormatError(
+                f"{self._path}: {size} bytes that become {needed // limits.MEGABYTE} MB in memory; at most "
+                f"{most // limits.MEGABYTE} MB are read of such a file. Read fewer columns at a time"
+            )
+
+    def _bytes_of(self, number: int, columns: Sequence[str] | None) -> int:
+        group = self.metadata.row_group(number)
+        leaves = (self.metadata.schema.column(i) for i in range(group.num_columns))
+        return sum(
+            self._leaf_bytes(leaf, group.column(i), group.num_rows)
+            for i, leaf in enumerate(leaves)
+            if columns is None or any(leaf.path == c or leaf.path.startswith(f"{c}.") for c in columns)
+        )
+
+    def _leaf_bytes(self, leaf: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData, rows: int) -> int:
+        starts = [s for s in (chunk.dictionary_page_offset, chunk.data_page_offset) if s]
+        start = min(starts, default=0)
+        found = pages.measure(self._descriptor, start, start + chunk.total_compressed_size)
+        is_nested = leaf.max_repetition_level > 0
+        values = found.values if is_nested else max(rows, found.values)
+        width = _WIDTHS.get(leaf.physical_type, leaf.length if leaf.physical_type != _TEXT else _OFFSET)
+        # Texts are copied out of their pages, into room that doubles as it fills, and written out once more by `plain`;
+        # of numbers one page at a time is unpacked.
+        beside = _COPIES * found.unpacked if leaf.physical_type == _TEXT else found.largest
+        each = int(width) + (_LEVELS if is_nested else 0)
+        return values * each + (rows * _OFFSET if is_nested else 0) + beside
+
+
+@contextlib.contextmanager
+def open_parquet(path: Path) -> Iterator[ParquetFile]:
+    """Open a Parquet file.
+
+    Raises:
+        FormatError: If it has an absurd footer, or an absurd number of rows.
+        OSError: If it is no ordinary file, or cannot be read; also what else `pyarrow` raises.
+    """
+    descriptor = open_file(path)
+    try:
+        footer = _footer_bytes(descriptor, path)
+        # A list takes a byte for each of its entries, at least: more than the footer has are none.
+        bounds = {"thrift_string_size_limit": footer, "thrift_container_size_limit": footer}
+        with pq.ParquetFile(path, page_checksum_verification=True, **bounds) as file:
+            rows, schema = file.metadata.num_rows, file.metadata.schema
+            if not 0 <= rows <= limits.MOST_ROWS:
+                raise FormatError(f"{path}: {rows} rows; at most {limits.MOST_ROWS} are read")
+            metadata, leaves = file.metadata, map(schema.column, range(len(schema.names)))
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == _TEXT]
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts, page_checksum_verification=True) as file:
+            yield ParquetFile(file, descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _footer_bytes(descriptor: int, path: Path) -> int:
+    """Return the size of a file's footer; 1 where there is none, which the library will tell."""
+    size = os.fstat(descriptor).st_size
+    length, magic = _TAIL.unpack(os.pread(descriptor, _TAIL.size, size - _TAIL.size)) if size > _TAIL.size else (1, b"")
+    if magic == _MAGIC and length > limits.LARGEST_FOOTER:
+        raise FormatError(f"{path}: a footer of {length} bytes; at most {limits.LARGEST_FOOTER} are read")
+    return max(1, min(int(length), size))
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Return a table whose lists are ``list`` and whose texts are ``string``, whatever a writer's library calls them.
+
+    Parquet knows one kind of list and one of text. That it was a large or a fixed-size list, or a dictionary, is a note
+    of Arrow's in the file, which other writers do not leave.
+
+    Raises:
+        ValueError: If its texts, written out, would take an absurd amount of memory.
+    """
+    kinds = [_plain_type(field.type) for field in table.schema]
+    for number, kind in enumerate(kinds):
+        field = table.schema.field(number)
+        if field.type != kind:
+            _refuse_long(table.column(number), field.name)
+            table = table.set_column(number, field.name, table.column(number).cast(kind))
+    return table
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    return kind
+
+
+def _refuse_long(column: pa.ChunkedArray, name: str) -> None:
+    written = sum(map(_written_bytes, column.chunks))
+    if written > limits.MOST_TEXT_BYTES:
+        most = limits.MOST_TEXT_BYTES // limits.MEGABYTE
+        raise ValueError(f"column {name!r}: texts of {written // limits.MEGABYTE} MB; at most {most} MB are read")
+
+
+def _written_bytes(array: pa.Array) -> int:
+    """Return what the texts of a column take when each is written out."""
+    while pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
+        array = array.flatten()
+    if not pa.types.is_dictionary(array.type):
+        return int(array.nbytes)
+    if not (pa.types.is_string(array.dictionary.type) or pa.types.is_binary(array.dictionary.type)):
+        return len(array) * 8
+    uses = np.bincount(array.indices.drop_null().to_numpy(), minlength=len(array.dictionary))
+    lengths = pc.fill_null(pc.binary_length(array.dictionary), 0).to_numpy()
+    return int((uses * lengths.astype(np.float64)).sum())

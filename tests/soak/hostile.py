@@ -1,0 +1,213 @@
+"""Folders of others, spoilt in thousands of ways, and everything that reads them: `python -m tests.soak.hostile`.
+
+Each reader runs in a child of bounded memory and time. What is looked for: an error that is not ours, a child that
+dies or hangs, more memory than is promised, and a file that was changed outside of where it may be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lucky_recorder.errors import LuckyRecorderError
+from lucky_recorder.koyu.overlays import write_overlay
+from tests.koyu.bundles import capture_id, write_dataset
+from tests.session.building import Recording, arm_schema, camera, depth, full_session
+from tests.soak.mutations import Outside, spoil
+from tests.soak.readers import DATASET, SESSION, WRITERS, Reader
+
+Spoil = Callable[[Path, Outside, random.Random], str]
+
+MOST_MB = 500
+_PATIENCE_S = 30
+# The hard stop, well above what is promised: threads reserve addresses that they do not use.
+_MOST_ADDRESSES = 2 << 30
+
+
+class Finding(NamedTuple):
+    """Something that must not happen.
+
+    Attributes:
+        number: Which of the spoilt folders.
+        reader: What read it.
+        done: How it was spoilt.
+        what: What happened.
+    """
+
+    number: int
+    reader: str
+    done: str
+    what: str
+
+
+def attack(
+    bases: Mapping[str, list[Path]],
+    seed: int,
+    numbers: Iterable[int],
+    only: str | None = None,
+    spoil: Spoil = spoil,
+) -> Iterator[Finding]:
+    """Spoil copies of good folders, and read them, each number in a child of its own."""
+    for number in numbers:
+        yield from _one(bases, seed, number, only, spoil)
+
+
+def _one(bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, spoil: Spoil) -> Iterator[Finding]:
+    work = Path(tempfile.mkdtemp(prefix="hostile-"))
+    try:
+        reader, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            _as_child(lambda: _read_all(bases, seed, number, only, work, spoil), write)
+        os.close(write)
+        with os.fdopen(reader) as told:
+            lines = [json.loads(line) for line in told]
+        _, status = os.waitpid(child, 0)
+        yield from (Finding(number, *line) for line in lines if line[2])
+        if status:
+            last = lines[-1] if lines else ["?", "?", ""]
+            how = f"killed by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {status}"
+            yield Finding(number, last[0], last[1], how)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _as_child(read_all: Callable[[], Iterator[list[str]]], write: int) -> None:
+    warnings.simplefilter("ignore")
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115, it ends with the child
+    os.fsync = lambda descriptor: None
+    status = 1
+    try:
+        for line in read_all():
+            os.write(write, (json.dumps(line) + "\n").encode())
+        status = 0
+    except BaseException:
+        os.write(write, (json.dumps(["harness", "", traceback.format_exc()]) + "\n").encode())
+    finally:
+        os._exit(status)
+
+
+def _read_all(
+    bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, work: Path, spoil: Spoil
+) -> Iterator[list[str]]:
+    for kind, readers, may_change in (("session", SESSION, False), ("koyu", DATASET, False), ("koyu", WRITERS, True)):
+        rng = random.Random(f"{seed}/{number}/{kind}")
+        place = work / f"{kind}-{may_change}" / "deep"
+        folder = place / "session_2026-10-08_14-30-05"
+        shutil.copytree(rng.choice(bases[kind]), folder)
+        outside = Outside(work / f"{kind}-{may_change}" / "outside")
+        # Bounded only now: what spoils a folder may need more than those who read it are given.
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        done = spoil(folder, outside, rng)
+        resource.setrlimit(resource.RLIMIT_AS, (_addresses() + _MOST_ADDRESSES, resource.RLIM_INFINITY))
+        for name, read in readers.items():
+            if only in (None, name):
+                # First what is about to be done: if the child dies, this is the last that is known.
+                yield [name, done, ""]
+                yield [name, done, _outcome(read, folder, outside.root, place / f"target-{name[:8]}", may_change)]
+
+
+def _outcome(read: Reader, folder: Path, outside: Path, target: Path, may_change: bool) -> str:
+    target.mkdir(exist_ok=True)
+    before = (_told(outside), None if may_change else _told(folder))
+    started = _peak_mb(reset=True)
+    signal.alarm(_PATIENCE_S)
+    what = ""
+    try:
+        read(folder, target)
+    except LuckyRecorderError:
+        pass
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)
+        ours = [f"{Path(f.filename).name}:{f.lineno}" for f in where if "lucky_recorder/" in f.filename]
+        what = f"{type(error).__module__}.{type(error).__name__}: {str(error)[:150]!r} at {' < '.join(ours[::-1][:5])}"
+    finally:
+        signal.alarm(0)
+    used = _peak_mb() - started
+    if used > MOST_MB:
+        what += f" {used:.0f} MB"
+    after = (_told(outside), None if may_change else _told(folder))
+    if after != before:
+        what += " wrote outside" if after[0] != before[0] else " changed what it read"
+    return what
+
+
+def _told(folder: Path) -> dict[str, str]:
+    """Say of everything in a folder what it is."""
+    told = {}
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            status = path.lstat()
+            content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+            told[str(path)] = f"{status.st_mode} {status.st_size} {hashlib.blake2b(content).hexdigest()}"
+    return told
+
+
+def _addresses() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def _peak_mb(reset: bool = False) -> float:
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def good_folders(root: Path) -> dict[str, list[Path]]:
+    """Make the folders that are spoilt: two sessions and a dataset."""
+    small = Recording(root / "small", arm_schema([camera("Front"), depth("Front")]), episodes_per_file=2)
+    for ticks in (3, 2):
+        small.keep(ticks)
+    small.close()
+    dataset = write_dataset(root / "by-hand", (3, 1, 2))
+    write_overlay(dataset, "progress", "dense", {f"ep_{capture_id(0)}": np.zeros(3)})
+    write_overlay(dataset, "words", "spans", {f"ep_{capture_id(2)}": [(0, 2, "lift")]})
+    bases = {"session": [small.root, small.root, full_session(root / "full").root], "koyu": [dataset]}
+    # Each reader once, on what is good: its modules are imported here, and not in every child anew.
+    for kind, readers in (("session", SESSION), ("koyu", DATASET)):
+        for name, read in readers.items():
+            (root / "once" / name).mkdir(parents=True)
+            read(bases[kind][0], root / "once" / name)
+    return bases
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    asked.add_argument("--count", type=int, default=2000, help="how many spoilt folders")
+    asked.add_argument("--first", type=int, default=0, help="where to go on after an interruption")
+    asked.add_argument("--only", help="one reader")
+    given = asked.parse_args()
+    print(f"seed {given.seed}: go on after an interruption with --seed {given.seed} --first N", flush=True)
+    found = 0
+    with tempfile.TemporaryDirectory() as root:
+        bases = good_folders(Path(root))
+        for number in range(given.first, given.first + given.count):
+            for finding in attack(bases, given.seed, [number], given.only):
+                found += 1
+                print(f"{finding.number}: {finding.reader}: {finding.done!r}: {finding.what}", flush=True)
+            if number % 100 == 99:
+                print(f"{number + 1} folders, {found} findings", flush=True)
+    sys.exit(found > 0)
+
+
+if __name__ == "__main__":
+    main()
