@@ -35,7 +35,7 @@ from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
-from lucky_recorder.storage.write import make_folder, storage_errors
+from lucky_recorder.storage.write import json_bytes, make_folder, storage_errors
 from lucky_recorder.video.probe import VideoInfo, probe
 
 _FILES_PER_CHUNK = 40
@@ -86,7 +86,7 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     source = Session(session)
     schema = _schema_of(source)
     if settings.id_seed is None:
-        settings = attrs.evolve(settings, id_seed=_fingerprint(source.path))
+        settings = attrs.evolve(settings, id_seed=_fingerprint(source))
     sink = KoyuSink(settings.folder(Path()), settings)
     rows = skipped = episodes = 0
     try:
@@ -103,13 +103,16 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     return Converted(sink.root, episodes, rows, skipped)
 
 
-def _fingerprint(session: Path) -> int:
+def _fingerprint(session: Session) -> int:
     """Return a number that is the same for the same session, and another for any other."""
     # Seven bytes fit into the 63 bits of a seed. The statistics tell apart sessions whose ``info.json`` is the same.
     digest = hashlib.blake2b(digest_size=7)
+    said = {places.INFO_PATH: session.info, places.STATS_PATH: session.stats} if not session.is_current else {}
     for name in (places.INFO_PATH, places.STATS_PATH):
-        with storage_errors(session / name):
-            digest.update((session / name).read_bytes())
+        with storage_errors(session.path / name):
+            # What is not written yet counts as it will be written: a recovered session is the same session.
+            content = json_bytes(said[name]) if said else (session.path / name).read_bytes()
+            digest.update(content)
     return int.from_bytes(digest.digest(), "little")
 
 
