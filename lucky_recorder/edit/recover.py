@@ -12,8 +12,8 @@ from lucky_recorder.koyu import recovery as dataset_recovery
 from lucky_recorder.session import recovery as session_recovery
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.folder import refuse_other_folders, sessions_under
-from lucky_recorder.session.layout import INFO_PATH
-from lucky_recorder.storage.aside import SetAside
+from lucky_recorder.session.layout import INFO_PATH, is_session_name
+from lucky_recorder.storage.aside import LOST, SetAside
 from lucky_recorder.storage.lock import Lock
 
 __all__ = ["Recovered", "SetAside", "Verdict", "recover"]
@@ -96,7 +96,9 @@ def _under(path: Path) -> tuple[list[Path], list[Path]]:
         datasets = sorted(p for p in path.iterdir() if not p.is_symlink() and dataset_recovery.is_dataset(p))
         if sessions or datasets:
             return sessions, datasets
-    refuse_other_folders(path)
+    # One whose recording was cut short before anything was finished is empty, but for what was set aside.
+    if not (path.is_dir() and (is_session_name(path.name) or (path / LOST).is_dir())):
+        refuse_other_folders(path)
     return [path], []
 
 
