@@ -104,7 +104,7 @@ class SessionFolder:
         found = find(self.files, (), None)
         if found.carried is not None:
             return dict(found.carried.info)
-        if is_held(self.path):
+        if not found.rows and is_held(self.path):
             raise FormatError(f"{self.path}: {_NONE_YET}")
         why = "its data files do not say what it would have said" if found.rows else "no data file is whole"
         raise FormatError(f"{self.path}: {_NO_META.format(why=why)}")
@@ -117,11 +117,6 @@ class SessionFolder:
         parts = (keys.DATA, keys.VIDEOS, layout.META)
         has_left = any(TEMPORARY in name.rsplit("/", 1)[-1] for part in parts for name in self.files.files(part))
         return State.CUT_SHORT if has_left or not (self.is_video_only or self.is_current) else State.COMPLETE
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether there is an ``info.json``."""
-        return self.files.has(layout.INFO_PATH)
 
     @property
     def is_current(self) -> bool:

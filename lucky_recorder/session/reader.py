@@ -15,6 +15,7 @@ from lucky_recorder.errors import FormatError
 from lucky_recorder.session import layout, metadata, rebuilt
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream, SessionFolder, State
+from lucky_recorder.session.found import find
 from lucky_recorder.session.metadata import Totals
 
 __all__ = ["Episode", "Session"]
@@ -59,11 +60,12 @@ class Session:
     def info(self) -> dict[str, Any]:
         """The content of ``meta/info.json``, or what it will say of the episodes found; of a video only session, {}."""
         folder = self._folder
-        if self.is_video_only or not folder.is_ours or (folder.is_listed and not folder.found.rows):
+        if self.is_video_only or not folder.is_ours or folder.is_current:
             return folder.info
         counted = Totals()
         counted.episodes, counted.rows = len(self), sum(self.episodes["length"].to_pylist())
-        counted.reproducible = folder.info.get("bit_reproducible") is True and folder.found.reproducible
+        # What info.json says of it, if it is there, is of fewer episodes.
+        counted.reproducible = find(self._files, (), None).reproducible
         return metadata.counted(folder.info, len(self.tasks), counted)
 
     @property

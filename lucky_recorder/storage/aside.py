@@ -33,11 +33,11 @@ def set_aside(root: Path, file: str, reason: str) -> None:
     Raises:
         StorageError: If the file system refuses.
     """
-    source, target = root / file, _free(root / LOST / file)
-    make_folder(target.parent)
     note = f"{file}\n{reason}\n".encode()
+    source, target = root / file, _free(root / LOST / file, note)
+    make_folder(target.parent)
     # First the reason: a file without one would never get it.
-    stage(target.with_name(f"{target.name}.txt"), lambda path: _write(path, note)).commit()
+    stage(_note(target), lambda path: _write(path, note)).commit()
     with storage_errors(source):
         os.rename(source, target)
         sync_folder(target.parent)
@@ -48,12 +48,22 @@ def _write(path: Path, note: bytes) -> None:
     path.write_bytes(note)
 
 
-def _free(path: Path) -> Path:
-    """Return a name that nothing has yet; what was set aside before stays as it is."""
+def _note(path: Path) -> Path:
+    return path.with_name(f"{path.name}.txt")
+
+
+def _free(path: Path, note: bytes) -> Path:
+    """Return a name that nothing has yet, nor its note: what was set aside before stays as it is."""
     number, free = 1, path
-    while os.path.lexists(free):
-        number, free = number + 1, path.with_name(f"{path.name}.{number}")
+    while os.path.lexists(free) or (os.path.lexists(_note(free)) and not _is_written(_note(free), note)):
+        number += 1
+        free = path.with_name(f"{path.name}.{number}")
     return free
+
+
+def _is_written(path: Path, note: bytes) -> bool:
+    """Tell whether a note was written by a run that was killed before it moved the file."""
+    return path.is_file() and not path.is_symlink() and path.stat().st_size == len(note) and path.read_bytes() == note
 
 
 def refuse_linked(root: Path, folders: Sequence[str]) -> None:
