@@ -114,15 +114,6 @@ def test_closing_assembles_what_is_spooled(tmp_path: Path) -> None:
     assert check_session(tmp_path) == []
 
 
-def test_spools_stay_where_assembling_fails(tmp_path: Path) -> None:
-    recording = Recording(tmp_path, arm_schema(), episodes_per_file=2)
-    recording.keep(2)
-    (tmp_path / "data/chunk-000/file-000.parquet.tmp").mkdir()
-    with pytest.raises(StorageError, match=r"file-000\.parquet"):
-        recording.keep(3)
-    assert {read(p).num_rows for p in tmp_path.glob("data/chunk-000/*.?.tmp")} == {2, 3}
-
-
 def test_footers_say_what_meta_says(tmp_path: Path) -> None:
     recording = Recording(tmp_path, arm_schema([camera("Front")]), episodes_per_file=2)
     for ticks in (2, 3, 4):
