@@ -5,16 +5,22 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lucky_recorder.errors import LuckyRecorderError
-from lucky_recorder.koyu import recovery as dataset_recovery
+from lucky_recorder.lazy import lazy
 from lucky_recorder.session import recovery as session_recovery
-from lucky_recorder.session.check import check_session
 from lucky_recorder.session.folder import refuse_other_folders, sessions_under
 from lucky_recorder.session.layout import INFO_PATH, is_session_name
 from lucky_recorder.storage.aside import LOST, SetAside
 from lucky_recorder.storage.lock import Lock
+
+if TYPE_CHECKING:
+    from lucky_recorder.koyu import recovery as dataset_recovery
+    from lucky_recorder.session import check
+else:
+    # Both import av, and `import *` is to be quick.
+    dataset_recovery, check = lazy("lucky_recorder.koyu.recovery"), lazy("lucky_recorder.session.check")
 
 __all__ = ["Recovered", "SetAside", "Verdict", "recover"]
 
@@ -139,7 +145,7 @@ def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
         session_recovery.carry_out(path, planned)
     verdict, why = Verdict.RECOVERED if episodes or planned.is_listed else Verdict.EMPTY, ""
     # What is wrong for another reason than an interruption is not for this to mend, and must not pass unsaid.
-    if not dry_run and verdict is Verdict.RECOVERED and (faults := check_session(path, decode=False)):
+    if not dry_run and verdict is Verdict.RECOVERED and (faults := check.check_session(path, decode=False)):
         verdict, why = Verdict.FAULTY, f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"
     return Recovered(path, verdict, episodes, len(planned.unlisted), planned.set_aside, why)
 
