@@ -5,6 +5,7 @@ Run as a program: ``python -m tests.edit.soak [SEED [KILLS]]``. It prints the se
 
 from __future__ import annotations
 
+import random
 import sys
 import tempfile
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from tests.edit.crashing import ANY_TIME, KILL_AFTER, KILL_BEFORE, REFUSE, REFUSE_AFTER
 from tests.edit.surviving import crashed, verify
+from tests.scenarios import test_killed
 
 
 def main(seed: int, kills: int) -> None:
@@ -26,6 +28,13 @@ def main(seed: int, kills: int) -> None:
             struck += len(results)
             told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
             print(f"episodes_per_file {per_file}, {how}: {len(results)} of {whole['calls']} calls: {told}", flush=True)
+    chosen, episodes = random.Random(seed), 0
+    for number in range(kills // 10):
+        with tempfile.TemporaryDirectory() as folder:
+            left = test_killed.killed(Path(folder), (1, 3)[number % 2], chosen.uniform(0.0, 3.0))
+            episodes += test_killed.verify(*left)
+    struck += kills // 10
+    print(f"the whole recorder, every stream: {kills // 10} kills, {episodes} episodes", flush=True)
     print(f"{struck} recordings struck; nothing that was vouched for was lost")
 
 
