@@ -21,6 +21,12 @@ demo: $(VENV)/.installed $(VENV)/.draws
 test: $(VENV)/.installed-dev $(VENV)/.draws
 	$(BIN)/python -m pytest --ignore=tests/interop -n auto --dist loadfile $(TEST_ARGS)
 
+# The long crash tests: SEED says which instants and calls, KILLS how many.
+SEED ?= 1
+KILLS ?= 300
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -W error -m tests.edit.soak $(SEED) $(KILLS)
+
 # Everything that is tried on other people's software.
 interop: interop-readers interop-envs
 

@@ -12,6 +12,7 @@ from lucky_recorder.version import __version__
 if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
     from lucky_recorder.capture.commands import commands_to_ctrl
+    from lucky_recorder.edit.recover import recover
     from lucky_recorder.episode.record import EpisodeRecord
     from lucky_recorder.episode.sink import Prepared, Sink
     from lucky_recorder.errors import (
@@ -66,6 +67,7 @@ _HOMES = {
     "commands_to_ctrl": "capture.commands",
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
+    "recover": "edit.recover",
 }
 
 # Rooms with names of their own, such as ``lr.koyu.Dataset``.
@@ -99,6 +101,7 @@ __all__ = [
     "commands_to_ctrl",
     "evaluate",
     "lerobot_view",
+    "recover",
 ]
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from lucky_recorder.cli import koyu as koyu
     from lucky_recorder.cli import lerobot as lerobot
     from lucky_recorder.cli import record as record
+    from lucky_recorder.cli import recover as recover
     from lucky_recorder.cli import view as view
 else:
-    _WORK = ("check", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "view")
+    _WORK = ("check", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "recover", "view")
     __getattr__ = names(__name__, {}, _WORK)

@@ -20,6 +20,8 @@ def check(session: Path, decode: bool = True) -> None:
         typer.Exit: If there are faults, with status 1.
     """
     report = inspect_session(session, decode)
+    if report.is_in_progress:
+        say("it is being recorded: what is not listed or not complete yet is told, and will be")
     refuse_faults(map(_told, report.faults), session)
     say(_summary(report, "checked" if decode else "counted"))
 

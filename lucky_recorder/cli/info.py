@@ -12,6 +12,7 @@ from lucky_recorder.cli.lines import say
 from lucky_recorder.episode.keys import lidar_key
 from lucky_recorder.errors import SettingsError, VideoError
 from lucky_recorder.lazy import lazy
+from lucky_recorder.session.folder import State
 from lucky_recorder.session.reader import Session
 from lucky_recorder.viewer.sheet import panels, sheet, unshown
 
@@ -70,7 +71,22 @@ def _read_place(frame: str) -> tuple[int, int]:
 
 def _overview(session: Session) -> dict[str, object]:
     kind = {"kind": "video only"} if session.is_video_only else _totals(session)
-    return {"path": session.path, **kind, "on disk": f"{session.bytes_on_disk() / 1e6:.1f} MB"}
+    return {
+        "path": session.path,
+        "state": _state(session),
+        **kind,
+        "on disk": f"{session.bytes_on_disk() / 1e6:.1f} MB",
+    }
+
+
+def _state(session: Session) -> str:
+    state = session.state
+    said: list[str] = []
+    if session.unlisted:
+        said.append(f"{len(session.unlisted)} of {len(session)} episodes are not listed in meta/")
+    if state is State.CUT_SHORT:
+        said.append("`lucky-recorder recover` completes it")
+    return f"{state}: {'; '.join(said)}" if said else str(state)
 
 
 def _totals(session: Session) -> dict[str, object]:

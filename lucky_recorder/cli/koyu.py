@@ -11,6 +11,7 @@ from lucky_recorder.cli.lines import say
 from lucky_recorder.koyu.check import inspect_koyu
 from lucky_recorder.koyu.manifest import rebuild
 from lucky_recorder.koyu.reader import Dataset
+from lucky_recorder.koyu.recovery import sweep_dead
 
 
 def check(dataset: Path, decode: bool = True) -> None:
@@ -33,6 +34,7 @@ def index(dataset: Path) -> None:
         LuckyRecorderError: If the folder is no dataset, or cannot be written.
     """
     manifest = rebuild(dataset)
+    sweep_dead(dataset)
     say(f"ok: {manifest['episode_count']} episodes in {dataset / 'manifest.json'}")
 
 

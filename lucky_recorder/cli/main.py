@@ -16,6 +16,7 @@ from lucky_recorder.cli.commands.eval import evaluate
 from lucky_recorder.cli.commands.info import info
 from lucky_recorder.cli.commands.lerobot import lerobot
 from lucky_recorder.cli.commands.record import record
+from lucky_recorder.cli.commands.recover import recover
 from lucky_recorder.cli.commands.view import view
 from lucky_recorder.cli.exits import stopping
 from lucky_recorder.version import __version__
@@ -46,7 +47,7 @@ def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
         group.command(name)(stopping()(command))
 
 
-_add(app, demo=demo, record=record, info=info, check=check, lerobot=lerobot)
+_add(app, demo=demo, record=record, info=info, check=check, recover=recover, lerobot=lerobot)
 _add(app, convert=convert, view=view, doctor=doctor, eval=evaluate)
 _add(koyu_app, check=koyu.check, index=koyu.index, info=koyu.info)
 app.add_typer(koyu_app, name="koyu")

@@ -39,8 +39,8 @@ from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.session.stored import have_gaps
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
-from lucky_recorder.storage.untrusted import Folder
-from lucky_recorder.storage.write import make_folder, storage_errors
+from lucky_recorder.storage.untrusted import Folder, format_errors
+from lucky_recorder.storage.write import json_bytes, make_folder, storage_errors
 from lucky_recorder.video.probe import VideoInfo, probe
 
 _FILES_PER_CHUNK = 40
@@ -94,7 +94,7 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     _refuse_inside("koyu.path", settings.folder(Path()), source.path)
     schema = _schema_of(source)
     if settings.id_seed is None:
-        settings = attrs.evolve(settings, id_seed=_fingerprint(Folder(source.path)))
+        settings = attrs.evolve(settings, id_seed=_fingerprint(source))
     sink = KoyuSink(settings.folder(Path()), settings)
     rows = skipped = episodes = 0
     try:
@@ -119,12 +119,18 @@ def _refuse_inside(field: str, target: Path, source: Path) -> None:
         raise SettingsError.of(field, str(target), "lies inside what is converted; give a folder beside it")
 
 
-def _fingerprint(session: Folder) -> int:
+def _fingerprint(session: Session) -> int:
     """Return a number that is the same for the same session, and another for any other."""
     # Seven bytes fit into the 63 bits of a seed. The statistics tell apart sessions whose ``info.json`` is the same.
     digest = hashlib.blake2b(digest_size=7)
+    said = {places.INFO_PATH: session.info, places.STATS_PATH: session.stats} if not session.is_current else {}
     for name in (places.INFO_PATH, places.STATS_PATH):
-        digest.update(session.bytes(name, limits.LARGEST_JSON))
+        if said:
+            # What is not written yet counts as it will be written: a recovered session is the same session.
+            with format_errors(session.path / name):
+                digest.update(json_bytes(said[name]))
+        else:
+            digest.update(Folder(session.path).bytes(name, limits.LARGEST_JSON))
     return int.from_bytes(digest.digest(), "little")
 
 

@@ -39,6 +39,8 @@ VIDEO_FORMATS = (H264, "hevc", "av1")
 
 # The key in a data file's footer under which it carries its episodes' rows of meta/episodes.
 FOOTER = b"lucky_recorder.episodes"
+# And the key under which it carries all else that meta/ says of the session, as it stood then.
+SESSION_FOOTER = b"lucky_recorder.session"
 
 # What a column of one's own may hold: numpy's names, and text, which ``features`` and LeRobot call a string.
 NUMBERS = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")

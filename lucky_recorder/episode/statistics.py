@@ -17,6 +17,9 @@ from lucky_recorder.episode.keys import LARGEST_MAGNITUDE
 
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 _LEVELS = 256
+# Sums of such counts, of all files that a session may have, still fit 64 bits. Three million frames count as much.
+_MOST_COUNTED = 1 << 36
+_MOST_CHANNELS = 4
 
 Floats = NDArray[np.float64]
 
@@ -124,6 +127,30 @@ class PixelHistogram:
         for channel, counts in enumerate(self.counts):
             counts += np.bincount(pixels[:, channel], minlength=_LEVELS)
         self.frames += 1
+
+    def dump(self) -> dict[str, Any]:
+        """Return it as plain JSON values, exact: `load` makes the same of them."""
+        return {"frames": self.frames, "counts": self.counts.tolist()}
+
+    @classmethod
+    def load(cls, dumped: object) -> PixelHistogram:
+        """Make the histogram that `dump` has written, whoever has it now.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        frames, counts = (dumped.get(k) for k in ("frames", "counts")) if isinstance(dumped, dict) else (None, None)
+        if type(frames) is not int or not isinstance(counts, list) or not 0 <= frames < _MOST_COUNTED:
+            raise ValueError("no histogram of pixels")
+        if not 0 < len(counts) <= _MOST_CHANNELS:
+            raise ValueError("no histogram of pixels")
+        levels = [level for channel in counts for level in channel] if all(isinstance(c, list) for c in counts) else []
+        whole = all(type(level) is int and 0 <= level < _MOST_COUNTED for level in levels)
+        if not whole or any(len(channel) != _LEVELS for channel in counts):
+            raise ValueError("no histogram of pixels")
+        loaded = cls(len(counts))
+        loaded.frames, loaded.counts = frames, np.array(counts, np.int64)
+        return loaded
 
     def merge(self, other: PixelHistogram) -> PixelHistogram:
         """Return the counts of both together."""

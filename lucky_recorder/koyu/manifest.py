@@ -313,14 +313,39 @@ def rebuild(dataset: Path) -> dict[str, Any]:
     if not (dataset / layout.EPISODES).is_dir():
         raise FormatError(f"{dataset}: is no dataset: it has no folder {layout.EPISODES}")
     with locked(dataset / layout.LOCK):
-        sidecars = sorted((read_sidecar(dataset, f) for f in bundle_folders(dataset).values()), key=_age)
-        if not sidecars:
-            raise FormatError(f"{dataset}: holds no bundle to make a manifest from")
-        features = _with_bundles(dataset, {}, sidecars)
-        content = _described(dataset, sidecars, features["features"]).fields()
-        content |= {OPTIONAL: features[OPTIONAL]} if features[OPTIONAL] else {}
-        content |= summary([entry_of(s) for s in sidecars])
-        write_json(dataset / layout.MANIFEST, content)
+        return _made_anew(dataset)
+
+
+def bring_up_to_date(dataset: Path) -> dict[str, Any]:
+    """List every bundle that is there, and none that is not; returns the content. Called under the dataset's lock.
+
+    Those listed keep their order, and what others have put into the manifest stays. Without one it is made anew.
+
+    Raises:
+        FormatError: As `rebuild`, or if the manifest cannot be read.
+        StorageError: If it cannot be written.
+    """
+    content = read(dataset)
+    if content is None:
+        return _made_anew(dataset)
+    entries, added = reconciled(dataset, content["episodes"])
+    content = _with_bundles(dataset, content, added)
+    if not content.get(OPTIONAL):
+        content.pop(OPTIONAL, None)
+    content |= summary(entries)
+    write_json(dataset / layout.MANIFEST, content)
+    return content
+
+
+def _made_anew(dataset: Path) -> dict[str, Any]:
+    sidecars = sorted((read_sidecar(dataset, f) for f in bundle_folders(dataset).values()), key=_age)
+    if not sidecars:
+        raise FormatError(f"{dataset}: holds no bundle to make a manifest from")
+    features = _with_bundles(dataset, {}, sidecars)
+    content = _described(dataset, sidecars, features["features"]).fields()
+    content |= {OPTIONAL: features[OPTIONAL]} if features[OPTIONAL] else {}
+    content |= summary([entry_of(s) for s in sidecars])
+    write_json(dataset / layout.MANIFEST, content)
     return content
 
 

@@ -56,6 +56,8 @@ class Plan:
         """Whether the data files can be linked as they are."""
         is_whole = self.robot is None and len(self.episodes) == len(self.session)
         # Another writer's files may hold columns that no feature names, and values of another type than it says.
+        # An episode that waits for its data file has a file of its own, which is in no data file's place.
+        is_whole &= not self.session.spooled
         return is_whole and not self.scalars and not self.dropped and self.session.is_ours
 
     @property

@@ -17,15 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lucky_recorder.episode import clock, keys
-from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
+from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import FormatError
 from lucky_recorder.lerobot.plan import Plan, planned
 from lucky_recorder.session import layout
 from lucky_recorder.session.checks.vectors import values
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream
-from lucky_recorder.session.metadata import CODEBASE_VERSION
+from lucky_recorder.session.metadata import CODEBASE_VERSION, write_tasks
 from lucky_recorder.session.reader import Session
+from lucky_recorder.session.rebuilt import count_pixels, values_of
 from lucky_recorder.storage.untrusted import format_errors
 from lucky_recorder.storage.write import link, make_folder, stage, write_json
 
@@ -86,7 +87,8 @@ def _refuse_unreadable(plan: Plan) -> None:
     Raises:
         FormatError: If one is not there, or not what the features say.
     """
-    plan.session.tasks_path()
+    if plan.session.is_current:
+        plan.session.tasks_path()
     for episode in plan.episodes:
         episode.data_path()
         for stream in plan.streams:
@@ -212,7 +214,10 @@ def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]
     kept = [f for f in fields.values() if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
     table = pa.Table.from_pylist(rows, schema=pa.schema(kept))
     stage(layout.episodes_path(target, place), lambda p: pq.write_table(table, p, compression="zstd")).commit()
-    Linked().add(session.tasks_path(), target / layout.TASKS_PATH)
+    if session.is_current:
+        Linked().add(session.tasks_path(), target / layout.TASKS_PATH)
+    else:
+        write_tasks(target / layout.TASKS_PATH, session.tasks)
     write_json(target / layout.STATS_PATH, stats)
     write_json(target / layout.INFO_PATH, _info(plan, sum(r["length"] for r in rows)))
 
@@ -227,7 +232,7 @@ def _stats(plan: Plan) -> dict[str, Any]:
     for name in [n for n in stats if n not in video]:
         merged: ColumnStatistics | None = None
         for number, episode in enumerate(plan.episodes):
-            one = ColumnStatistics.of(_values(_rows(plan, episode, number, 0), name))
+            one = ColumnStatistics.of(values_of(_rows(plan, episode, number, 0), name))
             merged = one if merged is None else merged.merge(one)
         if merged is not None:
             stats[name] = merged.to_json()
@@ -236,21 +241,7 @@ def _stats(plan: Plan) -> dict[str, Any]:
 
 def _counted(plan: Plan, stream: CameraStream) -> dict[str, Any]:
     """Return a colour stream's statistics, which other recorders do not write and training needs."""
-    pixels = PixelHistogram()
-    for episode in plan.episodes:
-        with episode.frames(stream.name) as frames:
-            for k in range(0, len(frames), PixelHistogram.every):
-                pixels.add(k, frames[k])
-    return pixels.to_json()
-
-
-def _values(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    column = table[name].drop_null().combine_chunks()
-    flat = column
-    while pa.types.is_list(flat.type):
-        flat = flat.flatten()
-    values = flat.to_numpy(zero_copy_only=False)
-    return values.reshape(len(column), -1) if len(column) else np.zeros((0, 1))
+    return count_pixels(plan.episodes, stream.name).to_json()
 
 
 def _info(plan: Plan, frames: int) -> dict[str, Any]:

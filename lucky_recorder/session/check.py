@@ -22,6 +22,7 @@ from lucky_recorder.session.checks import (
 )
 from lucky_recorder.session.checks.evidence import Evidence, Fault
 from lucky_recorder.session.folder import is_video_only, refuse_other_folders
+from lucky_recorder.storage.lock import is_held
 
 __all__ = ["Fault", "Report", "check_session", "inspect_session"]
 
@@ -63,6 +64,7 @@ class Report(NamedTuple):
         rows: Their rows.
         frames: Video frames decoded, or counted.
         is_video_only: Whether the session was recorded without rows.
+        is_in_progress: Whether it was being recorded: what ``meta/`` does not list yet is a fault only later.
     """
 
     faults: list[Fault]
@@ -70,6 +72,7 @@ class Report(NamedTuple):
     rows: int
     frames: int
     is_video_only: bool
+    is_in_progress: bool = False
 
 
 def check_session(path: str | Path, decode: bool = True) -> list[Fault]:
@@ -102,4 +105,4 @@ def inspect_session(path: str | Path, decode: bool = True) -> Report:
     # Two checks may find the same fault: it is told once.
     faults = list(dict.fromkeys(fault for check in checks for fault in check(evidence)))
     rows = sum(episode.length for episode in evidence.episodes)
-    return Report(faults, len(evidence.episodes), rows, evidence.frames, video_only)
+    return Report(faults, len(evidence.episodes), rows, evidence.frames, video_only, bool(is_held(path)))

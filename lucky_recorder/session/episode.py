@@ -81,7 +81,9 @@ class Episode:
             KeyError: If a column is unknown.
             FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says.
         """
-        name = self._folder.data_file(self.meta)
+        return self._folder.read_data(self.meta, lambda name: self._rows_of(name, columns))
+
+    def _rows_of(self, name: str, columns: Sequence[str] | None) -> pa.Table:
         rows = stored.read_rows(self._folder.files, name, self.index, columns)
         if rows.num_rows != self.length:
             raise FormatError(
@@ -102,7 +104,8 @@ class Episode:
         where = f"{folder.path / name}: episode {self.index}"
         if len(folder.entity_ids) != len(folder.robots):
             raise FormatError(f"{where}: {len(folder.entity_ids)} robots, info.json names {len(folder.robots)}")
-        return stored.by_tick(self.rows(), stored.entity_column(folder.files, name), folder.entity_ids, where)
+        column = folder.read_data(self.meta, lambda name: stored.entity_column(folder.files, name))
+        return stored.by_tick(self.rows(), column, folder.entity_ids, where)
 
     def missing(self, robot: int | None = None) -> dict[str, int]:
         """Count the rows in which a column has no value; columns without a gap are left out.
@@ -113,15 +116,17 @@ class Episode:
         Raises:
             FormatError: If the data file is missing or broken.
         """
-        return stored.missing(self._folder.files, self._folder.data_file(self.meta), self.index, robot)
+        return self._folder.read_data(
+            self.meta, lambda name: stored.missing(self._folder.files, name, self.index, robot)
+        )
 
     def data_path(self) -> Path:
-        """Return the path of the data file that holds the episode's rows.
+        """Return the path of the file that holds the episode's rows: its data file, or its spool until that is there.
 
         Raises:
             FormatError: If the file is missing, or not where a session may have it.
         """
-        return self._folder.files.file(self._folder.data_file(self.meta))
+        return self._folder.read_data(self.meta, self._folder.files.file)
 
     def video_path(self, camera: str) -> Path:
         """Return the path of the episode's video, by camera name or full key.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -44,10 +45,25 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, arrow_type(f)) for f in schema.fields])
 
 
-def episodes_schema(schema: Schema) -> pa.Schema:
-    """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null."""
-    videos = [(keys.video_column(s.key, part), kind) for s in schema.described for part, kind in _VIDEO_COLUMNS]
+def episodes_schema(streams: Iterable[str]) -> pa.Schema:
+    """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null.
+
+    Args:
+        streams: The keys of the video streams that ``meta/`` speaks of.
+    """
+    videos = [(keys.video_column(key, part), kind) for key in streams for part, kind in _VIDEO_COLUMNS]
     return pa.schema([*_EPISODE_COLUMNS, *videos])
+
+
+def streams_of(features: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the video streams that the ``features`` of ``info.json`` name."""
+    return [key for key, feature in features.items() if feature.get("dtype") == "video"]
+
+
+def measured_of(features: Mapping[str, Any]) -> list[str]:
+    """Return the names of the columns that have statistics, by the ``features`` of ``info.json``."""
+    unmeasured = ("video", keys.TEXT)
+    return [n for n, f in features.items() if n not in keys.LEADING and f.get("dtype") not in unmeasured]
 
 
 def features(schema: Schema) -> dict[str, dict[str, Any]]:

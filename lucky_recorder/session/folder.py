@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.session import layout, stored
+from lucky_recorder.session.carried import Row
+from lucky_recorder.session.features import episodes_schema, streams_of
+from lucky_recorder.session.found import Found, find
+from lucky_recorder.storage.lock import is_held
 from lucky_recorder.storage.untrusted import Folder, expand, format_errors
 from lucky_recorder.storage.write import TEMPORARY
 
 # LeRobot before version 3: one file per episode, listed in a text file.
 _EARLIER = "meta/episodes.jsonl"
-_NO_META = "no meta/info.json: the recording was cut short before metadata was first written, so no episode is listed"
+_NO_META = (
+    "no meta/info.json: the recording was cut short before metadata was first written, and {why}; "
+    "`lucky-recorder recover` says what is there"
+)
+_NONE_YET = "no meta/info.json: it is being recorded, and no episode is finished yet"
 _VIDEO_ONLY = "a video only session: it was recorded without rows, so it has no metadata and lists no episodes"
+
+
+T = TypeVar("T")
 
 
 class CameraStream(NamedTuple):
@@ -40,6 +52,20 @@ class CameraStream(NamedTuple):
     height: int
     rate: Fraction
     codec: str
+
+
+class State(enum.StrEnum):
+    """How a session stands.
+
+    Attributes:
+        COMPLETE: Nobody writes it, and ``meta/`` lists all that is there.
+        CUT_SHORT: Nobody writes it, and its recording did not end: `lucky_recorder.recover` completes it.
+        IN_PROGRESS: It is being recorded.
+    """
+
+    COMPLETE = "complete"
+    CUT_SHORT = "cut short"
+    IN_PROGRESS = "in progress"
 
 
 class SessionFolder:
@@ -65,9 +91,7 @@ class SessionFolder:
         self.info: dict[str, Any] = {} if self.is_video_only else self._read_info()
 
     def _read_info(self) -> dict[str, Any]:
-        if not self.files.has(layout.INFO_PATH):
-            raise FormatError(f"{self.path}: {_NO_META}")
-        info = self.files.json(layout.INFO_PATH)
+        info = self.files.json(layout.INFO_PATH) if self.files.has(layout.INFO_PATH) else self._carried_info()
         # Any version, since each writer counts its own (spec: info.json): what counts is whether the layout fits.
         version = info.get("codebase_version")
         if not isinstance(version, str) or not version:
@@ -76,16 +100,76 @@ class SessionFolder:
             raise self._wrong("codebase_version", version, f"lists its episodes in {_EARLIER}; convert it to v3.0")
         return info
 
+    def _carried_info(self) -> dict[str, Any]:
+        """Return what the data files carry of ``info.json``, of a session that has none."""
+        found = find(self.files, (), None)
+        if found.carried is not None:
+            return dict(found.carried.info)
+        if not found.rows and is_held(self.path):
+            raise FormatError(f"{self.path}: {_NONE_YET}")
+        why = "its data files do not say what it would have said" if found.rows else "no data file is whole"
+        raise FormatError(f"{self.path}: {_NO_META.format(why=why)}")
+
+    @property
+    def state(self) -> State:
+        """How the session stands now. Where a file system has no locks, one in progress looks as if cut short."""
+        if is_held(self.path):
+            return State.IN_PROGRESS
+        parts = (keys.DATA, keys.VIDEOS, layout.META)
+        has_left = any(TEMPORARY in name.rsplit("/", 1)[-1] for part in parts for name in self.files.files(part))
+        return State.CUT_SHORT if has_left or not (self.is_video_only or self.is_current) else State.COMPLETE
+
+    @property
+    def is_current(self) -> bool:
+        """Whether ``info.json`` and ``stats.json`` count every episode that is there."""
+        if not all(self.files.has(name) for name in (layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH)):
+            return False
+        # Of others it is not known how they write: what they count is theirs.
+        is_counted = not self.is_ours or self.info.get("total_episodes") == self.listed.num_rows
+        return is_counted and not self.found.rows
+
     @property
     def is_ours(self) -> bool:
         """Whether this recorder wrote it. What the format's page leaves open, only such a session promises."""
         return "recorder_version" in self.info
 
     @cached_property
-    def episodes(self) -> pa.Table:
+    def listed(self) -> pa.Table:
         """Every row of every file under ``meta/episodes``, in order of ``episode_index``."""
         self.refuse_video_only()
         return stored.read_episodes(self.files)
+
+    @cached_property
+    def found(self) -> Found:
+        """The episodes that are whole on the disk and not listed; other recorders' files say nothing of theirs."""
+        if not self.is_ours:
+            return Found()
+        # Listed first: what is listed meanwhile is found then.
+        listed = self.listed.select([keys.EPISODE_INDEX, "chunk_index", "file_index"]).to_pylist()
+        per_file = self.info.get("episodes_per_file") if self.files.has(layout.INFO_PATH) else None
+        return find(self.files, listed, per_file if type(per_file) is int else None)
+
+    @cached_property
+    def episodes(self) -> pa.Table:
+        """A row for every episode, listed or found, in order of ``episode_index``."""
+        if not self.found.rows:
+            return self.listed
+        found = self.table_of(self.found.rows)
+        with format_errors(self.path / keys.DATA):
+            tables = [self.listed, found] if self.listed.num_rows else [found]
+            return pa.concat_tables(tables, promote_options="default").sort_by(keys.EPISODE_INDEX)
+
+    def table_of(self, rows: Sequence[Row]) -> pa.Table:
+        """Return rows that data files carry as the table that ``meta/episodes`` will hold.
+
+        Raises:
+            FormatError: If a value is of another type, or there are absurdly many.
+        """
+        schema = episodes_schema(streams_of(self.features))
+        with format_errors(self.path / keys.DATA):
+            if len(rows) * len(schema) > limits.MOST_CELLS:
+                raise ValueError(f"{len(rows)} episodes of {len(schema)} columns; at most {limits.MOST_CELLS} values")
+            return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
 
     def count(self, row: Mapping[str, Any], column: str) -> int:
         """Return a number that a row of `episodes` has.
@@ -103,12 +187,41 @@ class SessionFolder:
     def data_file(self, row: Mapping[str, Any]) -> str:
         """Return the name of the data file of an episode, by its row of `episodes`."""
         chunk, file = (self.count(row, part) for part in ("chunk_index", "file_index"))
-        return self.expand("data_path", chunk_index=chunk, file_index=file)
+        name = self.expand("data_path", chunk_index=chunk, file_index=file)
+        spool = layout.spool_file(name, row[keys.EPISODE_INDEX])
+        is_spooled = not self.files.has(name) or row[keys.EPISODE_INDEX] in self.found.spooled
+        return spool if is_spooled and self.files.has(spool) else name
+
+    def read_data(self, row: Mapping[str, Any], read: Callable[[str], T]) -> T:
+        """Read the file that holds an episode's rows, by its row of `episodes`.
+
+        Raises:
+            FormatError: If it cannot be read.
+        """
+        name = self.data_file(row)
+        try:
+            return read(name)
+        except FormatError:
+            # The session may be being recorded: a spool goes when its data file is there.
+            if self.files.has(name):
+                raise
+            return read(self.data_file(row))
 
     @cached_property
     def tasks(self) -> list[str]:
         """The task descriptions, in order of ``task_index``."""
         self.refuse_video_only()
+        carried = self.found.carried
+        if carried is None and self.is_ours and not self.files.has(layout.TASKS_PATH):
+            carried = find(self.files, (), None).carried
+        known = None if carried is None else list(carried.tasks) or [keys.DEFAULT_TASK]
+        if known is not None and not self.files.has(layout.TASKS_PATH):
+            return known
+        listed = self._listed_tasks()
+        # Tasks are only ever added: those of the latest episode are all.
+        return known if known is not None and len(known) > len(listed) else listed
+
+    def _listed_tasks(self) -> list[str]:
         table = self.files.table(layout.TASKS_PATH, limits.MOST_LISTED)
         # By its type: the format does not say what the column of descriptions is called.
         texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
@@ -159,7 +272,9 @@ class SessionFolder:
     def entity_ids(self) -> tuple[int, ...]:
         """The robots' ids, as the entity column has them in the first tick; none of a session without rows."""
         row = next((row for row in self.episodes.to_pylist() if row["length"]), None) if self.info else None
-        return () if row is None else stored.entities(self.files, self.data_file(row), row[keys.EPISODE_INDEX])
+        if row is None:
+            return ()
+        return self.read_data(row, lambda name: stored.entities(self.files, name, row[keys.EPISODE_INDEX]))
 
     @cached_property
     def cameras(self) -> Mapping[str, CameraStream]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,16 +12,20 @@ from typing import NamedTuple
 from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, lidar_key
 from lucky_recorder.errors import StorageError
 from lucky_recorder.storage.names import part
-from lucky_recorder.storage.write import make_folder, storage_errors
+from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 SESSIONS = "DataSessions"
+META = "meta"
 EPISODES = "meta/episodes"
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
+DATA_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet")
+# With several episodes per file each waits as a whole file of its own, its spool, until the data file is assembled.
+SPOOL = re.compile(rf"(?P<file>{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet)\.(?P<episode>\d{{1,9}})\.tmp")
 SCAN_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}([^/]+)-\d{{3,}}\.parquet")
 # Readers sort paths as text: chunk-1000 would come before chunk-999.
 _SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
@@ -111,8 +116,24 @@ def claim_folder(output_dir: Path, now: datetime | None = None) -> Path:
                 folder.mkdir()
             except FileExistsError:
                 continue
+            _keep_name(folder)
             return folder
     raise StorageError(f"{parent}: no free session name within an hour of {moment}")
+
+
+def _keep_name(folder: Path) -> None:
+    """Make the name of a new folder durable: else a power cut could take the session with all that was synced in it."""
+    try:
+        sync_folder(folder.parent)
+    except BaseException:  # also an interrupt: a folder that nobody has claimed must not stay behind
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+def spool_file(data_file: str, episode: int) -> str:
+    """Return the name of the file in which an episode waits for its data file."""
+    return f"{data_file}.{episode}.tmp"
 
 
 def is_session_name(name: str) -> bool:

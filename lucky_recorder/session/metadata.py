@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,8 +23,24 @@ CODEBASE_VERSION = "v3.0"
 _FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 
 
+class Finished(NamedTuple):
+    """What an episode adds to ``meta/``.
+
+    Attributes:
+        row: Its row of ``meta/episodes``.
+        columns: Its column statistics, by name.
+        pixels: What was counted of its colour streams, by key.
+        reproducible: Whether the same run would give the same bytes again.
+    """
+
+    row: Mapping[str, Any]
+    columns: Mapping[str, ColumnStatistics]
+    pixels: Mapping[str, PixelHistogram]
+    reproducible: bool
+
+
 class Totals:
-    """Everything a session adds up over its committed episodes."""
+    """Everything a session adds up over the episodes that ``meta/`` lists."""
 
     def __init__(self) -> None:
         self.episodes = 0
@@ -33,13 +49,17 @@ class Totals:
         self.columns: dict[str, ColumnStatistics] = {}
         self.streams: dict[str, PixelHistogram] = {}
 
-    def add_columns(self, measured: Mapping[str, ColumnStatistics]) -> None:
-        """Merge an episode's column statistics."""
-        for name, one in measured.items():
+    def add(self, episode: Finished) -> None:
+        """Add an episode; they come in the order of their indices."""
+        self.episodes += 1
+        self.rows += episode.row["length"]
+        self.reproducible &= episode.reproducible
+        for name, one in episode.columns.items():
             self.columns[name] = self.columns[name].merge(one) if name in self.columns else one
+        self.add_pixels(episode.pixels)
 
-    def add_streams(self, measured: Mapping[str, PixelHistogram]) -> None:
-        """Merge an episode's pixel counts."""
+    def add_pixels(self, measured: Mapping[str, PixelHistogram]) -> None:
+        """Merge what was counted of colour streams."""
         for key, one in measured.items():
             self.streams[key] = self.streams[key].merge(one) if key in self.streams else one
 
@@ -48,19 +68,19 @@ class Totals:
         return {name: one.to_json() for name, one in (self.columns | self.streams).items()}
 
 
-def info(schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], totals: Totals) -> dict[str, Any]:
-    """Return the content of ``info.json`` (spec: info.json)."""
+def info(schema: Schema, chunking: layout.Chunking) -> dict[str, Any]:
+    """Return the content of ``info.json`` before anything is counted (spec: info.json)."""
     video = {"video_path": layout.VIDEO_PATH} if schema.streams else {}
-    return {
+    described = {
         "codebase_version": CODEBASE_VERSION,
         "recorder_version": __version__,
         "neural_denoise": False,
-        "bit_reproducible": totals.reproducible,
+        "bit_reproducible": True,
         schema.entity_type_field: schema.entity_label,
         "robots": list(schema.robots),
-        "total_tasks": max(1, len(tasks)),
-        "total_episodes": totals.episodes,
-        "total_frames": totals.rows,
+        "total_tasks": 1,
+        "total_episodes": 0,
+        "total_frames": 0,
         "fps": clock.number(schema.hz),
         "hz": clock.number(schema.hz),
         "chunks_size": chunking.files_per_chunk,
@@ -68,16 +88,29 @@ def info(schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], totals
         **_FILE_SIZES_MB,
         "data_path": layout.DATA_PATH,
         **video,
-        "splits": {"train": f"0:{totals.episodes}"},
+        "splits": {},
         "features": features(schema),
+    }
+    return counted(described, 0, Totals())
+
+
+def counted(info: Mapping[str, Any], tasks: int, totals: Totals) -> dict[str, Any]:
+    """Return the content of ``info.json`` with what is counted."""
+    return {
+        **info,
+        "bit_reproducible": totals.reproducible,
+        "total_tasks": max(1, tasks),
+        "total_episodes": totals.episodes,
+        "total_frames": totals.rows,
+        "splits": {"train": f"0:{totals.episodes}"},
     }
 
 
-def write_episodes(path: Path, schema: Schema, episodes: Sequence[Mapping[str, Any]]) -> None:
+def write_episodes(path: Path, schema: pa.Schema, episodes: Sequence[Mapping[str, Any]]) -> None:
     """Append a file under ``meta/episodes``; every file has the same, typed schema."""
     place = layout.place_of(path)
     numbered = [{**e, keys.META_CHUNK: place.chunk_index, keys.META_FILE: place.file_index} for e in episodes]
-    _write_parquet(path, pa.Table.from_pylist(numbered, schema=episodes_schema(schema)))
+    _write_parquet(path, pa.Table.from_pylist(numbered, schema=schema))
 
 
 def write_tasks(path: Path, tasks: Sequence[str]) -> None:
@@ -114,44 +147,62 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
     ).commit()
 
 
-class MetadataWriter:
-    """Writes ``meta/`` again and again as a session grows; ``info.json`` last, so it never counts what is not there."""
+def write_totals(root: Path, info: Mapping[str, Any], tasks: int, totals: Totals) -> None:
+    """Write what counts the episodes that ``meta/episodes`` lists by now."""
+    write_json(root / layout.STATS_PATH, totals.stats())
+    # Last: it says how many episodes there are, and must not say it before meta/episodes lists them.
+    write_json(root / layout.INFO_PATH, counted(info, tasks, totals))
 
-    def __init__(self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str]) -> None:
+
+class MetadataWriter:
+    """Writes ``meta/`` again and again as a session grows; ``info.json`` last, so it never counts what is not there.
+
+    It is written with the first episode, so that others can open what there is, then every so many, and at the end.
+
+    Attributes:
+        info: The content of ``info.json`` before anything is counted.
+        tasks: The task descriptions that are known by now, registered or found.
+
+    Args:
+        root: The session's folder.
+        schema: What a row and a frame are.
+        chunking: How files are grouped.
+        tasks: The task descriptions that are known beforehand.
+        every: Episodes between two writes.
+    """
+
+    def __init__(
+        self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], every: int = 25
+    ) -> None:
+        self.info = info(schema, chunking)
+        self.tasks = list(tasks)
         self._root = root
-        self._schema = schema
+        self._schema = episodes_schema([s.key for s in schema.described])
         self._chunking = chunking
-        self._tasks = list(tasks)
+        self._every = every
+        self._totals = Totals()
         self._tasks_written = -1
         self._writes = 0
         self._pending: list[Mapping[str, Any]] = []
 
-    @property
-    def pending(self) -> int:
-        """Episodes finished since the last write."""
-        return len(self._pending)
+    def add(self, episode: Finished) -> None:
+        """Take an episode whose data file is whole, to be listed by the next write."""
+        self._pending.append(episode.row)
+        self._totals.add(episode)
 
-    @property
-    def total_tasks(self) -> int:
-        """Tasks that are known by now, registered or found."""
-        return len(self._tasks)
+    def is_due(self, episodes: int) -> bool:
+        """Tell whether it is time to write, with so many episodes committed."""
+        return bool(self._pending) and (not self._writes or episodes % self._every == 0)
 
-    def add(self, episode: Mapping[str, Any], new_tasks: Sequence[str] = ()) -> None:
-        """Take a committed episode's row of ``meta/episodes``, and its new tasks, to be listed by the next write."""
-        self._pending.append(episode)
-        self._tasks += new_tasks
-
-    def write(self, totals: Totals) -> None:
+    def write(self) -> None:
         """Write ``meta/`` so that it lists every episode taken so far."""
         # Tasks first: no episode is listed before its tasks are. They are written again only where some were found.
-        if self._tasks_written != len(self._tasks):
-            write_tasks(self._root / layout.TASKS_PATH, self._tasks)
-            self._tasks_written = len(self._tasks)
+        if self._tasks_written != len(self.tasks):
+            write_tasks(self._root / layout.TASKS_PATH, self.tasks)
+            self._tasks_written = len(self.tasks)
         if self._pending:
             place = self._chunking.metadata(self._writes)
             write_episodes(layout.episodes_path(self._root, place), self._schema, self._pending)
             self._writes += 1
             self._pending = []
-        # info.json last: it says how many episodes there are, and must not say it before meta/episodes lists them.
-        write_json(self._root / layout.STATS_PATH, totals.stats())
-        write_json(self._root / layout.INFO_PATH, info(self._schema, self._chunking, self._tasks, totals))
+        write_totals(self._root, self.info, len(self.tasks), self._totals)

@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError
-from lucky_recorder.session import layout
+from lucky_recorder.session import layout, metadata, rebuilt
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.folder import CameraStream, SessionFolder
+from lucky_recorder.session.folder import CameraStream, SessionFolder, State
+from lucky_recorder.session.found import find
+from lucky_recorder.session.metadata import Totals
 from lucky_recorder.storage.names import is_part
 
 __all__ = ["Episode", "Session"]
@@ -26,11 +28,13 @@ class Session:
     Tables and statistics are read when first asked for. The folder may come from anyone: what does not keep to the
     format raises `FormatError` and names the file, and nothing is ever written.
 
+    Every episode that is whole on the disk is there, whether ``meta/`` lists it yet or not: also while the session is
+    being recorded, and after a recording that was cut short (`state`). What is finished later, a new `Session` has.
+
     It has more methods than most, all of a few lines: one for each thing that a session says.
 
     Attributes:
         path: The session's folder.
-        info: The content of ``meta/info.json``; empty for a video only session.
         is_video_only: Whether it was recorded without rows (``record_data=False``).
 
     Example:
@@ -43,7 +47,7 @@ class Session:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open a session; only ``meta/info.json`` is read.
+        """Open a session; only ``meta/info.json`` is read, or what the data files carry of it where it is missing.
 
         Raises:
             FormatError: If the folder is no session, or one that this version cannot read.
@@ -52,10 +56,43 @@ class Session:
         self._folder = SessionFolder(self.path)
         self._files = self._folder.files
         self.is_video_only = self._folder.is_video_only
-        self.info = self._folder.info
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """The content of ``meta/info.json``, or what it will say of the episodes found; of a video only session, {}."""
+        folder = self._folder
+        if self.is_video_only or not folder.is_ours or folder.is_current:
+            return folder.info
+        counted = Totals()
+        lengths = self.episodes.select([keys.EPISODE_INDEX, "length"]).to_pylist()
+        counted.episodes, counted.rows = len(self), sum(folder.count(row, "length") for row in lengths)
+        # What info.json says of it, if it is there, is of fewer episodes.
+        counted.reproducible = find(self._files, (), None).reproducible
+        return metadata.counted(folder.info, len(self.tasks), counted)
+
+    @property
+    def state(self) -> State:
+        """Whether it is complete, was cut short, or is in progress; asked anew each time."""
+        return self._folder.state
+
+    @property
+    def is_current(self) -> bool:
+        """Whether ``meta/`` lists and counts every episode; where not, `info` and `stats` are made from the files."""
+        return self._folder.is_current
+
+    @property
+    def unlisted(self) -> tuple[int, ...]:
+        """The episodes that are whole and that ``meta/episodes`` does not list."""
+        found = () if self.is_video_only else self._folder.found.rows
+        return tuple(row[keys.EPISODE_INDEX] for row in found)
+
+    @property
+    def spooled(self) -> frozenset[int]:
+        """The episodes whose rows wait in a file of their own for their data file to be assembled."""
+        return frozenset() if self.is_video_only else self._folder.found.spooled
 
     def __len__(self) -> int:
-        """Return how many episodes ``meta/episodes`` lists."""
+        """Return how many episodes there are."""
         return 0 if self.is_video_only else len(self._numbers)
 
     def __iter__(self) -> Iterator[Episode]:
@@ -79,7 +116,7 @@ class Session:
 
     @property
     def episodes(self) -> pa.Table:
-        """Every row of every file under ``meta/episodes``, in order of ``episode_index`` (spec: Episode metadata)."""
+        """What ``meta/episodes`` says, or will say, of each episode, by ``episode_index`` (spec: Episode metadata)."""
         return self._folder.episodes
 
     @cached_property
@@ -106,9 +143,11 @@ class Session:
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """The content of ``meta/stats.json``."""
+        """The content of ``meta/stats.json``; where it does not count every episode, all rows are read to make it."""
         self._folder.refuse_video_only()
-        return self._files.json(layout.STATS_PATH)
+        if self._folder.is_current:
+            return self._files.json(layout.STATS_PATH)
+        return rebuilt.totals(self._folder, list(self)).stats()
 
     @property
     def features(self) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,31 @@ def _array(field: Field, values: NDArray[Any], rows: int, missing: NDArray[np.bo
     return array
 
 
-def write(path: Path, tables: Sequence[pa.Table], episodes: Sequence[Mapping[str, Any]]) -> None:
-    """Write a data file: a row group per episode, ``episodes`` (their rows of ``meta/episodes``) in the footer."""
-    footer = json.dumps(list(episodes), ensure_ascii=False, allow_nan=False).encode()
-    schema = tables[0].schema.with_metadata({keys.FOOTER: footer})
+def write(
+    path: Path,
+    tables: Iterable[pa.Table],
+    episodes: Sequence[Mapping[str, Any]],
+    session: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a data file: a row group per episode, and in the footer all that ``meta/`` will say.
+
+    Args:
+        path: The file.
+        tables: The rows of each episode; one is held at a time.
+        episodes: Their rows of ``meta/episodes``.
+        session: What else ``meta/`` says: `lucky_recorder.session.carried.Carried`, as plain values.
+    """
+    notes = {keys.FOOTER: list(episodes)} | ({keys.SESSION_FOOTER: session} if session is not None else {})
+    footer = {k: json.dumps(note, ensure_ascii=False, allow_nan=False).encode() for k, note in notes.items()}
+    remaining = iter(tables)
+    first = next(remaining)
+    schema = first.schema.with_metadata(footer)
     # Measured values hardly repeat: without dictionaries they are written twice as fast, and are smaller. Counts and
     # texts do repeat.
     counted = [f.name for f in schema if pa.types.is_integer(f.type) or pa.types.is_string(f.type)]
     options = {"compression": "zstd", "use_dictionary": counted, "write_page_checksum": True}
     with pq.ParquetWriter(path, schema, **options) as writer:
-        for rows in tables:
+        for rows in itertools.chain([first], remaining):
             writer.write_table(rows.replace_schema_metadata(schema.metadata), row_group_size=max(1, rows.num_rows))
 
 

@@ -6,20 +6,20 @@ import contextlib
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import Any, NamedTuple
 
 from lucky_recorder.episode import keys
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
-from lucky_recorder.episode.statistics import ColumnStatistics
+from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.errors import StorageError
-from lucky_recorder.session import layout, lidar, rows
-from lucky_recorder.session.metadata import MetadataWriter, Totals
+from lucky_recorder.session import carried, layout, lidar, rows
+from lucky_recorder.session.carried import Carried
+from lucky_recorder.session.metadata import Finished, MetadataWriter
 from lucky_recorder.storage import arrow
+from lucky_recorder.storage.lock import hold
 from lucky_recorder.storage.names import part
+from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors
 
 
@@ -46,8 +46,12 @@ class SessionSink:
         self.root = root
         self._chunking = chunking
         self._every = metadata_every
-        self._totals = Totals()
-        self._spools: list[tuple[Path, Mapping[str, Any]]] = []
+        # Episodes and rows that are committed: their numbers are used up.
+        self._episodes = 0
+        self._rows = 0
+        self._spools: list[Spooled] = []
+        # Held while the session is written, so that a reader can tell it from one that was cut short.
+        self._lock = hold(root)
         # Known once `open` is called.
         self._is_open = False
         self._schema: Schema
@@ -56,7 +60,7 @@ class SessionSink:
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
         """Learn what rows and frames are; a session holds whatever a schema says."""
         self._schema = schema
-        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks)
+        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every)
         self._is_open = True
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
@@ -71,10 +75,10 @@ class SessionSink:
             StorageError: If the disk refuses, or if chunk numbers would pass 999.
         """
         # The next index: an episode is committed or discarded before another one is prepared.
-        episode = self._totals.episodes
+        episode = self._episodes
         if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
-        row, new_tasks = self._episode_row(record, episode), record.new_tasks(self._metadata.total_tasks)
+        row, new_tasks = self._episode_row(record, episode), record.new_tasks(len(self._metadata.tasks))
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
         try:
             for key in record.videos:
@@ -83,7 +87,7 @@ class SessionSink:
                 if stream.name in record.scans:
                     scans = record.scans[stream.name]
                     staged += lidar.stage_scans(self.root, stream, scans, episode, self._schema.hz, self._chunking)
-            data = self._stage_rows(record, row) if self._schema.has_rows else None
+            data = self._stage_rows(record, row, new_tasks) if self._schema.has_rows else None
         except BaseException:  # no temporary file must stay behind, whatever was raised
             for one in staged:
                 one.discard()
@@ -96,13 +100,18 @@ class SessionSink:
             return []
         return [stage_json(self._video_path(stream.key, episode).with_suffix(".json"), stream.info["labels"])]
 
-    def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any]) -> Staged:
+    def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any], new_tasks: Sequence[str]) -> Staged:
         episode = row[keys.EPISODE_INDEX]
         table = rows.table(self._schema, record, episode, row["dataset_from_index"])
         path = layout.data_path(self.root, self._chunking.data(episode))
         if self._chunking.episodes_per_file > 1:
-            path = path.with_name(f"{path.name}.{episode}.tmp")
-        return stage(path, lambda p: rows.write(p, [table], [row]), lambda p: rows.verify(p, table.num_rows))
+            path = path.with_name(layout.spool_file(path.name, episode))
+        known = [*self._metadata.tasks, *new_tasks]
+        said = Carried(self._metadata.info, known, record.reproducible, self._pixels(record)).plain()
+        return stage(path, lambda p: rows.write(p, [table], [row], said), lambda p: rows.verify(p, table.num_rows))
+
+    def _pixels(self, record: EpisodeRecord) -> dict[str, PixelHistogram]:
+        return {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
 
     def _video_path(self, key: str, episode: int) -> Path:
         stream = self._schema.stream(key)
@@ -118,8 +127,8 @@ class SessionSink:
             "data/file_index": data.file_index,
             "length": record.rows,
             "success": record.outcome.success,
-            "dataset_from_index": self._totals.rows,
-            "dataset_to_index": self._totals.rows + record.rows,
+            "dataset_from_index": self._rows,
+            "dataset_to_index": self._rows + record.rows,
             "tasks": [description for _, description in sorted(record.tasks.items())],
         }
         for key, one in record.videos.items():
@@ -136,53 +145,63 @@ class SessionSink:
     ) -> None:
         """Count an episode whose files all have their names, and write what falls due with it."""
         # Only here is the index used up: an episode whose commit has failed leaves no gap in the numbers.
-        totals = self._totals
-        totals.episodes += 1
-        totals.rows += record.rows
-        totals.reproducible &= record.reproducible
-        totals.add_columns({f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats})
-        colors = {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
-        totals.add_streams(colors)
+        self._episodes += 1
+        self._rows += record.rows
         if data is None:  # no rows are recorded, and then there is no meta/
             return
-        self._metadata.add(row, new_tasks)
-        if self._chunking.episodes_per_file > 1:
-            self._spools.append((data, row))
+        self._metadata.tasks += new_tasks
+        columns = {f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats}
+        finished = Finished(row, columns, self._pixels(record), record.reproducible)
         with metadata_errors():
-            if self._chunking.episodes_per_file > 1 and self._chunking.ends_file(row[keys.EPISODE_INDEX]):
-                self._assemble()
-            if self._metadata.pending >= self._every:
-                self._metadata.write(totals)
+            if self._chunking.episodes_per_file == 1:
+                self._metadata.add(finished)
+            else:
+                self._spools.append(Spooled(data, finished))
+                if self._chunking.ends_file(row[keys.EPISODE_INDEX]):
+                    self._assemble()
+            if self._metadata.is_due(self._episodes):
+                self._metadata.write()
 
     def _assemble(self) -> None:
-        """Make the data file of the spooled episodes, and only then remove the spools."""
+        """Make the data file of the spooled episodes, and only then list them and remove the spools."""
         # A Parquet file cannot be appended to. So each episode waits as a whole file of its own (its spool), and a
-        # crash before the data file is complete loses none.
+        # crash before the data file is complete loses none. Nor does an error here: the spools are kept, also in mind,
+        # until their data file has its name, and the next call tries again.
         if not self._spools:
             return
-        # Forgotten first: where this fails, the spools stay on the disk, and `close` must still write meta/.
-        spooled, self._spools = self._spools, []
-        path = layout.data_path(self.root, self._chunking.data(spooled[0][1][keys.EPISODE_INDEX]))
-        with storage_errors(path):
-            tables: list[pa.Table] = [pq.read_table(spool, partitioning=None) for spool, _ in spooled]
-        count = sum(t.num_rows for t in tables)
-        episodes = [row for _, row in spooled]
-        stage(path, lambda p: rows.write(p, tables, episodes), lambda p: rows.verify(p, count)).commit()
-        for spool, _ in spooled:
-            with storage_errors(spool):
-                spool.unlink()
+        files = Folder(self.root)
+        path = layout.data_path(self.root, self._chunking.data(self._spools[0].episode.row[keys.EPISODE_INDEX]))
+        parts = [one.path.relative_to(self.root).as_posix() for one in self._spools]
+        carried.stage_assembled(files, path.relative_to(self.root).as_posix(), parts).commit()
+        spools, self._spools = self._spools, []
+        for one in spools:
+            self._metadata.add(one.episode)
+        for one in spools:
+            with storage_errors(one.path):
+                one.path.unlink()
 
     def close(self) -> None:
         """Assemble the last data file and write ``meta/`` once more. Never opened, the empty folder goes again."""
+        try:
+            self._close()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    def _close(self) -> None:
         if not self._is_open:
             # Also the folder of all sessions, if this was to be the first: rmdir takes empty ones only.
             with contextlib.suppress(OSError):
                 self.root.rmdir()
                 self.root.parent.rmdir()
             return
-        if self._schema.has_rows:
-            self._assemble()
-            self._metadata.write(self._totals)
+        try:
+            if self._schema.has_rows:
+                self._assemble()
+        finally:
+            # Also where the last data file cannot be assembled: what is before it is to be listed.
+            if self._schema.has_rows:
+                self._metadata.write()
         self._remove_strays()
 
     def _remove_strays(self) -> None:
@@ -193,6 +212,18 @@ class SessionSink:
                 shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             (self.root / keys.VIDEOS).rmdir()
+
+
+class Spooled(NamedTuple):
+    """An episode that waits for its data file.
+
+    Attributes:
+        path: Its spool.
+        episode: What it adds to ``meta/`` once its data file is there.
+    """
+
+    path: Path
+    episode: Finished
 
 
 class PreparedEpisode:
@@ -221,8 +252,9 @@ class PreparedEpisode:
         named: list[Path] = []
         try:
             for staged in (*self._videos, *([self._data] if self._data else [])):
-                staged.commit()
+                # First: where the folder cannot be synced, the file has its name already.
                 named.append(staged.path)
+                staged.commit()
         except BaseException:  # also an interrupt: a video that no episode names must not stay behind
             for path in named:
                 with contextlib.suppress(OSError):

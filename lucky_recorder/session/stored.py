@@ -34,10 +34,15 @@ def read_episodes(files: Folder) -> pa.Table:
     names = [name for name in files.files(layout.EPISODES) if name.endswith(".parquet")]
     # A session whose episodes were all discarded lists none, and is still one.
     if not names:
-        return pa.table({c: pa.array([], pa.int64()) for c in (*_COUNTS, *_PLACE)})
+        return no_episodes()
     tables = [as_episodes(episodes_table(files, name), files.path / name) for name in names]
     with format_errors(files.path / layout.EPISODES):
         return pa.concat_tables(tables, promote_options="default").sort_by(keys.EPISODE_INDEX)
+
+
+def no_episodes() -> pa.Table:
+    """Return the table of a session that lists no episode."""
+    return pa.table({c: pa.array([], pa.int64()) for c in (*_COUNTS, *_PLACE)})
 
 
 def episodes_table(files: Folder, name: str) -> pa.Table:

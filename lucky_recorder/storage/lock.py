@@ -32,6 +32,7 @@ except ImportError:  # Windows has none
 logger = logging.getLogger("lucky_recorder")
 LONGEST_WAIT_S = 60.0
 _PAUSE_S = 0.01
+_LONGEST_LOOK_S = 5.0
 # What `flock` says on file systems without locks, some network shares among them.
 _UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
@@ -99,20 +100,21 @@ def locked(path: Path) -> Iterator[None]:
     lock = Lock(path, create=True)
     try:
         with storage_errors(path):
-            _take(lock, path)
+            if not _take(lock, path, LONGEST_WAIT_S):
+                logger.warning("%s: this file system has no locks; let only one process write the dataset", path)
         yield
     finally:
         lock.release()
 
 
-def _take(lock: Lock, path: Path) -> None:
-    deadline = time.monotonic() + LONGEST_WAIT_S
+def _take(lock: Lock, path: Path, longest_s: float) -> bool:
+    """Take a lock, and wait while another holds it; returns whether there are locks here."""
+    deadline = time.monotonic() + longest_s
     while (taken := lock.try_once()) is False:
         if time.monotonic() > deadline:
-            raise StorageError(f"{path}: another process has held this lock for more than {LONGEST_WAIT_S:g} s")
+            raise StorageError(f"{path}: another process has held this lock for more than {longest_s:g} s")
         time.sleep(_PAUSE_S)
-    if taken is None:
-        logger.warning("%s: this file system has no locks; let only one process write the dataset", path)
+    return taken is True
 
 
 def is_abandoned(folder: Path) -> bool:
@@ -125,3 +127,47 @@ def is_abandoned(folder: Path) -> bool:
         return lock.try_once() is True
     finally:
         lock.release()
+
+
+def hold(folder: Path) -> Lock | None:
+    """Take the lock of a folder that is this process's own; None where there are no locks, or the folder is not there.
+
+    A reader that asks whether it is held has it for a moment: that is waited for.
+
+    Raises:
+        StorageError: If another holds it for longer than that.
+    """
+    try:
+        lock = Lock(folder)
+    except StorageError:
+        return None
+    try:
+        _take(lock, folder, _LONGEST_LOOK_S)
+    except OSError as error:
+        lock.release()
+        if isinstance(error, StorageError):
+            raise
+        # Network shares have further words for it.
+        return None
+    return lock
+
+
+def is_held(folder: Path) -> bool | None:
+    """Tell whether somebody holds a folder's lock; None where there are no locks. Any number may ask at a time."""
+    if fcntl is None:
+        return None
+    try:
+        descriptor = open_file(folder, folders=True)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        return False
+    finally:
+        os.close(descriptor)

@@ -21,7 +21,7 @@ from lucky_recorder.files import NO_FILE, read_file
 from lucky_recorder.storage.names import below, part
 from lucky_recorder.storage.parquet import ParquetFile, open_parquet, plain
 
-__all__ = ["Folder", "expand", "format_errors", "plain", "reason"]
+__all__ = ["Folder", "expand", "format_errors", "json_cost", "parsed", "plain", "reason"]
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
@@ -94,7 +94,7 @@ class Folder:
         """
         path = self.file(relative)
         with format_errors(path):
-            content = _parsed(self.bytes(relative, limits.LARGEST_JSON))
+            content = parsed(self.bytes(relative, limits.LARGEST_JSON))
             if not isinstance(content, dict):
                 raise FormatError(f"{path}: holds a {type(content).__name__}, not a JSON object")
         return content
@@ -204,25 +204,37 @@ def reason(error: Exception, path: Path) -> str:
     return str(error).removeprefix(f"{path}: ")
 
 
-def _parsed(content: bytes) -> Any:
-    """Return what JSON says, if it takes no absurd amount of memory and is not nested absurdly deep."""
-    text = content.decode("utf-8")
-    others = text.count(",") + text.count(":")
-    lists, objects = text.count("["), text.count("{")
-    # The text itself, the texts in it, and what each value takes at the least.
-    needed = 2 * sys.getsizeof(text) + lists * _LIST_BYTES + objects * _OBJECT_BYTES + others * _VALUE_BYTES
+def json_cost(content: bytes) -> int:
+    """Return about how many bytes of memory it takes to parse JSON."""
+    others = content.count(b",") + content.count(b":")
+    lists, objects = content.count(b"["), content.count(b"{")
+    # The text itself, the texts in it, and what each value takes at the least. A text of other scripts than ours takes
+    # up to four bytes a character.
+    text = len(content) if content.isascii() else sys.getsizeof(content.decode("utf-8"))
+    return 2 * text + lists * _LIST_BYTES + objects * _OBJECT_BYTES + others * _VALUE_BYTES
+
+
+def parsed(content: bytes) -> Any:
+    """Return what JSON says that came with a folder, if it takes no absurd amount of memory and is not nested too deep.
+
+    Raises:
+        ValueError: If it does, or is none.
+        RecursionError: If it is nested deeper than Python can follow.
+    """
+    needed = json_cost(content)
     if needed > limits.MOST_JSON_BYTES:
         raise ValueError(f"{len(content)} bytes of JSON that become {needed // limits.MEGABYTE} MB in memory")
-    parsed = json.loads(text, parse_constant=_refuse_constant, parse_float=_real)
+    text = content.decode("utf-8")
+    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_real)
     if _HALF_A_CHARACTER.search(text):
         # Half a character is JSON, and no text: it can be neither written again nor shown.
-        json.dumps(parsed, ensure_ascii=False).encode()
-    level, depth = [parsed] if isinstance(parsed, dict | list) else [], 0
+        json.dumps(value, ensure_ascii=False).encode()
+    level, depth = [value] if isinstance(value, dict | list) else [], 0
     while level := [v for c in level for v in (c.values() if isinstance(c, dict) else c) if isinstance(v, dict | list)]:
         depth += 1
         if depth > limits.DEEPEST_JSON:
             raise ValueError(f"objects in objects, more than {limits.DEEPEST_JSON} deep")
-    return parsed
+    return value
 
 
 def _real(digits: str) -> float:

@@ -124,8 +124,17 @@ def write_json(path: Path, content: Any) -> None:
 
 def stage_json(path: Path, content: Any) -> Staged:
     """Write a JSON file under its temporary name and read it back; errors as for `write_json`."""
-    content_bytes = (json.dumps(content, indent=4, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    content_bytes = json_bytes(content)
     return stage(path, lambda file: _write(file, content_bytes), lambda file: _verify(file, content_bytes))
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return what is written of a JSON file.
+
+    Raises:
+        ValueError: For NaN and infinity.
+    """
+    return (json.dumps(content, indent=4, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _write(path: Path, content: bytes) -> None:

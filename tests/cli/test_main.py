@@ -32,6 +32,7 @@ COMMANDS = [
     "koyu index",
     "lerobot",
     "record",
+    "recover",
     "view",
 ]
 WORK = sorted({command.split()[0] for command in COMMANDS})

@@ -32,7 +32,7 @@ Change = Callable[[Path], None]
 
 @pytest.fixture(scope="module")
 def lone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One robot, two cameras at the data rate, six episodes in two chunks, two files of metadata; never changed."""
+    """One robot, two cameras at the data rate, six episodes in two chunks, three files of metadata; never changed."""
     return lone_session(tmp_path_factory.mktemp("lone") / "session_2026-10-08_14-30-05")
 
 
@@ -165,10 +165,10 @@ def lose_video(session: Path) -> None:
 
     def change(old: pa.Table) -> pa.Table:
         rows = old.to_pylist()
-        rows[1] |= NULLS
+        rows[0] |= NULLS
         return pa.Table.from_pylist(rows, schema=old.schema)
 
-    table(EPISODES, change)(session)
+    table(SECOND, change)(session)
     (session / VIDEO).unlink()
 
 
@@ -230,9 +230,9 @@ DEVIATIONS: list[tuple[int, str, Change]] = [
     (7, "of other types", column(EPISODES, "success", retyped(pa.int8()))),
     (7, "has no type", null_type),
     (7, "has no column tasks", lambda session: [table(f, without("tasks"))(session) for f in meta(session)] and None),
-    (7, "is not its own: 1", column(SECOND, "meta/episodes/file_index", renumbered([0, 0]))),
-    (7, "row 1 is episode 2", column(EPISODES, "episode_index", renumbered([0, 2, 1, 3]))),
-    (7, "row 0 is episode 4", move(EPISODES, "meta/episodes/chunk-000/file-002.parquet")),
+    (7, "is not its own: 1", column(SECOND, "meta/episodes/file_index", renumbered([0, 0, 0]))),
+    (7, "row 1 is episode 2", column(SECOND, "episode_index", renumbered([2, 1, 3]))),
+    (7, "row 0 is episode 1", move(EPISODES, "meta/episodes/chunk-000/file-003.parquet")),
     (7, "does not run from 5 to 10", column(DATA, "index", renumbered(list(range(6))))),
     (8, "would not take 'task' as the index", table(TASKS, unnoted)),
     (8, "not int64 from 0", column(TASKS, "task_index", renumbered([1, 0]))),

@@ -15,7 +15,7 @@ from lucky_recorder.session.check import Fault
 from lucky_recorder.video.encoder import VideoEncoder
 
 INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
-META = "meta/episodes/chunk-000/file-001.parquet"  # episodes 4, 5, 6
+META = "meta/episodes/chunk-000/file-001.parquet"  # episodes 3, 4, 5, 6
 DATA = "data/chunk-000/file-001.parquet"  # episodes 3, 4, 5
 FRONT = "observation.images.Front"
 VIDEO = f"videos/{FRONT}/chunk-002/file-001.mp4"  # episode 5

@@ -16,6 +16,7 @@ from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.storage.write import make_folder
 from lucky_recorder.video.encoder import VideoEncoder
 from lucky_recorder.video.remux import combine
 
@@ -193,7 +194,7 @@ class Recording:
 
     def _path(self, key: str, attempt: int, suffix: str) -> Path:
         path = self.sink.stream_path(key, attempt, suffix)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         return path
 
     def _film(self, stream: Stream, ticks: int, attempt: int) -> FinishedVideo:

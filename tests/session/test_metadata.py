@@ -144,19 +144,20 @@ def test_statistics_of_a_stream_are_per_channel_from_0_to_1(tmp_path: Path) -> N
     assert entry["count"] == [1]
 
 
-def test_episodes_are_appended_every_25_and_at_the_end(tmp_path: Path) -> None:
+def test_episodes_are_appended_with_the_first_every_25_and_at_the_end(tmp_path: Path) -> None:
     recording = Recording(tmp_path, arm_schema())
     files = []
     for episode in range(60):
         recording.keep(1 + episode % 3)
         files.append(len(list(tmp_path.glob("meta/episodes/*/*"))))
-        assert (tmp_path / "meta/info.json").exists() == (episode >= 24)
-    assert files == [0] * 24 + [1] * 25 + [2] * 11
+        assert (tmp_path / "meta/info.json").exists()
+    assert files == [1] * 24 + [2] * 25 + [3] * 11
     assert read(tmp_path)["total_episodes"] == 50
     recording.close()
     tables = [pq.ParquetFile(p).read() for p in sorted(tmp_path.glob("meta/episodes/chunk-000/file-*.parquet"))]
     assert [t["episode_index"].to_pylist() for t in tables] == [
-        list(range(25)),
+        [0],
+        list(range(1, 25)),
         list(range(25, 50)),
         list(range(50, 60)),
     ]
@@ -184,7 +185,7 @@ def test_all_metadata_files_have_one_schema_with_typed_nulls(tmp_path: Path) -> 
     recording.close()
     first, second = (pq.ParquetFile(p).read() for p in sorted(tmp_path.glob("meta/episodes/*/*")))
     assert first.schema.equals(second.schema)
-    assert first.schema.equals(episodes_schema(schema))
+    assert first.schema.equals(episodes_schema([s.key for s in schema.streams]))
     wrist = [n for n in first.column_names if n.startswith("videos/observation.images.Wrist/")]
     assert [first[n].to_pylist() for n in wrist] == [[None]] * 4
     assert [second[n].to_pylist() for n in wrist] == [[0], [1], [0.0], [2 / 50]]
@@ -213,10 +214,12 @@ def test_info_is_renamed_last_and_after_what_it_counts(tmp_path: Path, monkeypat
     video, data = "videos/observation.images.Front/chunk-000/file-{:03d}.mp4", "data/chunk-000/file-{:03d}.parquet"
     tail = ["meta/stats.json", "meta/info.json"]
     assert renamed == [
-        *(name.format(k) for k in (0, 1) for name in (video, data)),
+        *(name.format(0) for name in (video, data)),
         *("meta/tasks.parquet", "meta/episodes/chunk-000/file-000.parquet", *tail),
-        *(name.format(2) for name in (video, data)),
+        *(name.format(1) for name in (video, data)),
         *("meta/episodes/chunk-000/file-001.parquet", *tail),
+        *(name.format(2) for name in (video, data)),
+        *("meta/episodes/chunk-000/file-002.parquet", *tail),
     ]
 
 

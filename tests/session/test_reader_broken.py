@@ -148,7 +148,7 @@ def test_absurdly_large_json(copy: Path) -> None:
     "name", ["meta/episodes/chunk-000/file-000.parquet", "meta/tasks.parquet", "data/chunk-000/file-000.parquet"]
 )
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "folder"])
-def test_broken_parquet(copy: Path, name: str, damage: str) -> None:
+def test_broken_parquet(copy: Path, good: Recording, name: str, damage: str) -> None:
     path = copy / name
     content = path.read_bytes()
     path.unlink()
@@ -158,9 +158,9 @@ def test_broken_parquet(copy: Path, name: str, damage: str) -> None:
         path.write_bytes(b"" if damage == "empty" else content[:-20])
     session = Session(copy)
     read = {"tasks": lambda: session.tasks, "file-000": lambda: session.episode(0).rows()}[path.stem]
-    if "episodes" in name and damage in ("missing", "folder"):
-        # What a lost list of episodes lists is unknown.
-        assert [e.index for e in session] == [4, 5, 6]
+    if ("data/" not in name and damage == "missing") or ("episodes" in name and damage == "folder"):
+        # The data files carry what is lost.
+        assert ([e.index for e in session], session.tasks) == (list(range(7)), Session(good.root).tasks)
         return
     with pytest.raises(lr.FormatError, match=name):
         read()
@@ -213,16 +213,19 @@ EPISODES = "meta/episodes/chunk-000/file-001.parquet"
     ("change", "message"),
     [
         (lambda t: t.drop_columns("length"), "file-001.parquet: has no int64 column 'length'"),
-        (lambda t: t.set_column(5, "length", pa.array([10.5, 12.0, 8.0])), "file-001.parquet: cannot be read"),
-        (lambda t: t.set_column(5, "length", pa.array(["10", "12", "8"])), "no int64 column 'length': it is string"),
-        (lambda t: t.set_column(6, "success", pa.array(["yes", "no", "no"])), "meta/episodes: cannot be read"),
-        (lambda t: t.append_column("length", pa.array([10, 12, 8])), "column .length. stands twice"),
-        (lambda t: t.set_column(0, "episode_index", pa.array([4, 5, 5])), "stands twice"),
-        (lambda t: t.set_column(0, "episode_index", pa.array([4, 5, None])), "is missing or stands twice"),
-        (lambda t: t.set_column(5, "length", pa.array([10, -12, 8])), "length=-12"),
-        (lambda t: t.set_column(1, "chunk_index", pa.array([0, None, 1])), "chunk_index=None"),
-        (lambda t: t.set_column(2, "file_index", pa.array([1, 10**12, 0])), "file_index=1000000000000"),
-        (lambda t: t.set_column(5, "length", pa.array([10, 10, 8])), "meta/episodes says 10"),
+        (lambda t: t.set_column(5, "length", pa.array([8.0, 10.5, 12.0, 8.0])), "file-001.parquet: cannot be read"),
+        (
+            lambda t: t.set_column(5, "length", pa.array(["8", "10", "12", "8"])),
+            "no int64 column 'length': it is string",
+        ),
+        (lambda t: t.set_column(6, "success", pa.array(["yes", "yes", "no", "no"])), "meta/episodes: cannot be read"),
+        (lambda t: t.append_column("length", pa.array([8, 10, 12, 8])), "column .length. stands twice"),
+        (lambda t: t.set_column(0, "episode_index", pa.array([3, 4, 5, 5])), "stands twice"),
+        (lambda t: t.set_column(0, "episode_index", pa.array([3, 4, 5, None])), "is missing or stands twice"),
+        (lambda t: t.set_column(5, "length", pa.array([8, 10, -12, 8])), "length=-12"),
+        (lambda t: t.set_column(1, "chunk_index", pa.array([0, 0, None, 1])), "chunk_index=None"),
+        (lambda t: t.set_column(2, "file_index", pa.array([1, 1, 10**12, 0])), "file_index=1000000000000"),
+        (lambda t: t.set_column(5, "length", pa.array([8, 10, 10, 8])), "meta/episodes says 10"),
     ],
 )
 def test_episodes_that_are_none(copy: Path, change: Callable[[pa.Table], pa.Table], message: str) -> None:
@@ -240,6 +243,7 @@ def test_episodes_without_their_columns(copy: Path) -> None:
 
 def test_no_episodes_at_all(copy: Path) -> None:
     shutil.rmtree(copy / "meta/episodes")
+    shutil.rmtree(copy / "data")
     assert list(Session(copy)) == []
 
 

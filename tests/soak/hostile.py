@@ -29,12 +29,19 @@ from lucky_recorder.koyu.overlays import write_overlay
 from tests.koyu.bundles import capture_id, write_dataset
 from tests.session.building import Recording, arm_schema, camera, depth, full_session
 from tests.soak.mutations import Outside, spoil
-from tests.soak.readers import DATASET, SESSION, WRITERS, Reader
+from tests.soak.readers import DATASET, MENDERS, SESSION, WRITERS, Reader
 
 Spoil = Callable[[Path, Outside, random.Random], str]
 
 MOST_MB = 500
 _PATIENCE_S = 30
+# What reads each kind of folder, and whether it may change it.
+_GROUPS = (
+    ("session", SESSION, False),
+    ("session", MENDERS, True),
+    ("koyu", DATASET, False),
+    ("koyu", WRITERS, True),
+)
 # The hard stop, well above what is promised: threads reserve addresses that they do not use.
 _MOST_ADDRESSES = 2 << 30
 
@@ -106,7 +113,7 @@ def _as_child(read_all: Callable[[], Iterator[list[str]]], write: int) -> None:
 def _read_all(
     bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, work: Path, spoil: Spoil
 ) -> Iterator[list[str]]:
-    for kind, readers, may_change in (("session", SESSION, False), ("koyu", DATASET, False), ("koyu", WRITERS, True)):
+    for kind, readers, may_change in _GROUPS:
         rng = random.Random(f"{seed}/{number}/{kind}")
         place = work / f"{kind}-{may_change}" / "deep"
         folder = place / "session_2026-10-08_14-30-05"
@@ -171,8 +178,19 @@ def _peak_mb(reset: bool = False) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
+def _cut_short(root: Path) -> Path:
+    """Make a session with an episode that is listed, some that are only in footers, and one that is spooled."""
+    recording = Recording(root / "recording", arm_schema([camera("Front"), depth("Front")]), episodes_per_file=2)
+    for ticks in (3, 2, 4, 2, 3):
+        recording.keep(ticks)
+    copy = root / "short" / recording.root.name
+    shutil.copytree(recording.root, copy)
+    recording.close()
+    return copy
+
+
 def good_folders(root: Path) -> dict[str, list[Path]]:
-    """Make the folders that are spoilt: two sessions and a dataset."""
+    """Make the folders that are spoilt: three sessions, one of them cut short, and a dataset."""
     small = Recording(root / "small", arm_schema([camera("Front"), depth("Front")]), episodes_per_file=2)
     for ticks in (3, 2):
         small.keep(ticks)
@@ -180,7 +198,7 @@ def good_folders(root: Path) -> dict[str, list[Path]]:
     dataset = write_dataset(root / "by-hand", (3, 1, 2))
     write_overlay(dataset, "progress", "dense", {f"ep_{capture_id(0)}": np.zeros(3)})
     write_overlay(dataset, "words", "spans", {f"ep_{capture_id(2)}": [(0, 2, "lift")]})
-    bases = {"session": [small.root, small.root, full_session(root / "full").root], "koyu": [dataset]}
+    bases = {"session": [small.root, _cut_short(root), full_session(root / "full").root], "koyu": [dataset]}
     # Each reader once, on what is good: its modules are imported here, and not in every child anew.
     for kind, readers in (("session", SESSION), ("koyu", DATASET)):
         for name, read in readers.items():

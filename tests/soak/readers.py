@@ -136,8 +136,15 @@ DATASET: dict[str, Reader] = {
     "koyu info": lambda folder, target: _run("koyu", "info", folder),
     "convert --session": lambda folder, target: _run("convert", folder, "--session", target / "session"),
 }
-# These change the dataset: it is what they write into.
+# These change the session, or the dataset: it is what they write into.
+MENDERS: dict[str, Reader] = {
+    "recover --dry-run": lambda folder, target: _run("recover", folder, "--dry-run"),
+    "recover": lambda folder, target: _run("recover", folder),
+    "recover again": lambda folder, target: _run("recover", folder.parent),
+    "Session, recovered": read_session,
+}
 WRITERS: dict[str, Reader] = {
+    "recover dataset": lambda folder, target: _run("recover", folder),
     "koyu index": lambda folder, target: _run("koyu", "index", folder),
     "record": record_into,
     "write_overlay": annotate,

@@ -55,9 +55,9 @@ def test_a_mask_is_laid_over_its_picture(session: Session) -> None:
 def test_a_stream_that_failed_is_left_out(full_copy: Path) -> None:
     for name in (LABELS, LABELS.replace("json", "mp4"), f"{SCANS}.json", f"{SCANS}.parquet", f"{SCANS}.mp4"):
         (full_copy / name).unlink()
-    meta = full_copy / "meta/episodes/chunk-000/file-000.parquet"
+    meta = full_copy / "meta/episodes/chunk-000/file-001.parquet"
     for part in ("chunk_index", "file_index", "from_timestamp", "to_timestamp"):
-        rewrite(meta, with_value(f"videos/observation.images.Front/{part}", 1, None))
+        rewrite(meta, with_value(f"videos/observation.images.Front/{part}", 0, None))
     opened = Session(full_copy)
     shown = [panel.stream for panel in panels(opened, opened.episode(1), 0)]
     assert shown == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lucky_recorder.errors import shown
 from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.evidence import INFO, STATS, TASKS, Evidence, Fault, video_file
 from lucky_recorder.session.layout import Place
@@ -13,6 +14,8 @@ from lucky_recorder.session.layout import Place
 _META_FILE = re.compile(r"meta/episodes/chunk-\d{3,}/file-\d{3,}\.parquet")
 _DATA_FILE = re.compile(r"data/chunk-\d{3,}/file-\d{3,}\.parquet")
 _SPOOL = re.compile(r"(?P<file>data/chunk-\d{3,}/file-\d{3,}\.parquet)\.(?P<episode>\d{1,9})\.tmp")
+
+_CUT_SHORT = "the recording was cut short; `lucky-recorder recover` puts it right"
 
 
 def check_missing(evidence: Evidence) -> Iterator[Fault]:
@@ -23,7 +26,7 @@ def check_missing(evidence: Evidence) -> Iterator[Fault]:
     for file, episodes in evidence.data_files.items():
         if file not in evidence.files:
             spools = sum(name.startswith(f"{file}.") for name in evidence.files)
-            hint = f"; {spools} of its episodes are spooled beside it: the recording was cut short" if spools else ""
+            hint = f"; {spools} of its episodes are spooled beside it: {_CUT_SHORT}" if spools else ""
             yield Fault(file, episodes[0].number, f"is missing{hint}")
 
 
@@ -42,7 +45,7 @@ def check_strays(evidence: Evidence) -> Iterator[Fault]:
             is_told = evidence.declared.is_ours or ".tmp" in file or _DATA_FILE.fullmatch(file)
             # Others leave the streams of a failed attempt behind (spec: Failed and discarded episodes).
             if is_told and file not in named and not _META_FILE.fullmatch(file):
-                yield _stray(file)
+                yield from _stray(file, evidence)
 
 
 def _videos(evidence: Evidence) -> Iterator[str]:
@@ -53,11 +56,20 @@ def _videos(evidence: Evidence) -> Iterator[str]:
                 yield video_file(stream.key, Place(*place), stream.suffix)  # type: ignore[arg-type]
 
 
-def _stray(file: str) -> Fault:
+def _stray(file: str, evidence: Evidence) -> Iterator[Fault]:
     if spool := _SPOOL.fullmatch(file):
-        return Fault(file, int(spool["episode"]), "the spool of an episode that an interrupted recording left behind")
-    if ".tmp" in file:
-        return Fault(file, None, "incomplete, left behind by an interrupted recording")
-    if _DATA_FILE.fullmatch(file):
-        return Fault(file, None, "holds episodes that meta/episodes does not list: the recording was cut short")
-    return Fault(file, None, "no episode names this file")
+        waits = "the spool of an episode, whose data file was not assembled"
+        yield Fault(file, int(spool["episode"]), f"{waits}: {_CUT_SHORT}")
+    elif ".tmp" in file:
+        yield Fault(file, None, "incomplete, left behind by an interrupted recording")
+    elif not _DATA_FILE.fullmatch(file):
+        yield Fault(file, None, "no episode names this file")
+    else:
+        footer = evidence.footer(file)
+        held = (
+            [shown(e.get("episode_index")) for e in footer if isinstance(e, dict)] if isinstance(footer, list) else []
+        )
+        which = f" ({', '.join(held)})" if held else ""
+        # What cannot be read is told by `check_unreadable`.
+        if file not in evidence.unreadable:
+            yield Fault(file, None, f"holds episodes that meta/episodes does not list{which}: {_CUT_SHORT}")

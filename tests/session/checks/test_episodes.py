@@ -46,7 +46,7 @@ from tests.session.breaking import DATA, FRONT, INFO, META, VIDEO, rewrite, with
     ],
 )
 def test_every_wrong_number_of_an_episode_is_a_fault(copy: Path, column: str, value: Any, message: str) -> None:
-    rewrite(copy / META, with_value(column, 1, value))
+    rewrite(copy / META, with_value(column, 2, value))
     faults = check_session(copy, decode=False)
     assert any(message in f.message and f.episode in (5, value, None) for f in faults), faults
 
@@ -54,7 +54,7 @@ def test_every_wrong_number_of_an_episode_is_a_fault(copy: Path, column: str, va
 def test_a_stream_without_a_file_in_a_success(copy: Path) -> None:
     def change(table: pa.Table) -> pa.Table:
         for suffix in ("chunk_index", "file_index", "from_timestamp", "to_timestamp"):
-            table = with_value(f"videos/{FRONT}/{suffix}", 1, None)(table)
+            table = with_value(f"videos/{FRONT}/{suffix}", 2, None)(table)
         return table
 
     rewrite(copy / META, change)
@@ -67,11 +67,11 @@ def test_a_stream_without_a_file_in_a_success(copy: Path) -> None:
     ("change", "message"),
     [
         (lambda t: t.drop_columns("success"), "column success is missing"),
-        (lambda t: t.append_column("extra", pa.array([1, 2, 3])), "column extra is not of the format"),
+        (lambda t: t.append_column("extra", pa.array([1, 2, 3, 4])), "column extra is not of the format"),
         (lambda t: t.append_column("length", t["length"]), "a column stands twice"),
         (lambda t: t.set_column(5, "length", t["length"].cast(pa.float64())), "column length is double"),
-        (lambda t: t.set_column(0, "episode_index", pa.array(["a", "b", "c"])), "column episode_index is string"),
-        (lambda t: t.set_column(9, "tasks", pa.nulls(3)), "column tasks is null"),
+        (lambda t: t.set_column(0, "episode_index", pa.array(list("abcd"))), "column episode_index is string"),
+        (lambda t: t.set_column(9, "tasks", pa.nulls(4)), "column tasks is null"),
     ],
 )
 def test_every_wrong_column_of_the_episodes_is_a_fault(copy: Path, change: Callable, message: str) -> None:
@@ -88,5 +88,5 @@ def test_a_gap_between_metadata_files(copy: Path) -> None:
 def test_a_lost_metadata_file(copy: Path) -> None:
     (copy / META).unlink()
     faults = check_session(copy)
-    assert Fault(INFO, None, "total_episodes is 7, expected 4") in faults
-    assert any(f.file == DATA and "episode 4, which meta/episodes does not list" in f.message for f in faults)
+    assert Fault(INFO, None, "total_episodes is 7, expected 3") in faults
+    assert any(f.file == DATA and "does not list (3, 4, 5)" in f.message for f in faults)

@@ -14,7 +14,7 @@ from tests.session.breaking import FRONT, VIDEO
     [
         ("data/chunk-000/file-001.parquet.4.tmp", 4, "the spool of an episode"),
         ("data/chunk-000/file-001.parquet.tmp", None, "incomplete, left behind by an interrupted recording"),
-        ("data/chunk-007/file-000.parquet", None, "holds episodes that meta/episodes does not list"),
+        ("data/chunk-007/file-000.parquet", None, "cannot be read"),
         ("data/notes.txt", None, "no episode names this file"),
         ("meta/stats.json.tmp", None, "incomplete"),
         ("meta/other.json", None, "no episode names this file"),

@@ -1,0 +1,175 @@
+"""Completing what interrupted recordings left: sessions, folders of sessions, koyu datasets."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from lucky_recorder.errors import LuckyRecorderError
+from lucky_recorder.lazy import lazy
+from lucky_recorder.session import recovery as session_recovery
+from lucky_recorder.session.folder import refuse_other_folders, sessions_under
+from lucky_recorder.session.layout import INFO_PATH, is_session_name
+from lucky_recorder.storage.aside import LOST, SetAside
+from lucky_recorder.storage.lock import Lock
+from lucky_recorder.storage.names import owned
+from lucky_recorder.storage.untrusted import format_errors
+
+if TYPE_CHECKING:
+    from lucky_recorder.koyu import recovery as dataset_recovery
+    from lucky_recorder.session import check
+else:
+    # Both import av, and `import *` is to be quick.
+    dataset_recovery, check = lazy("lucky_recorder.koyu.recovery"), lazy("lucky_recorder.session.check")
+
+__all__ = ["Recovered", "SetAside", "Verdict", "recover"]
+
+_NO_LOCKS = (
+    "this file system has no locks, so it cannot be told whether it is being recorded; "
+    "where you know that it is not, say so with --force"
+)
+
+
+class Verdict(enum.StrEnum):
+    """What became of a session or a dataset.
+
+    Attributes:
+        COMPLETE: There was nothing to do.
+        RECOVERED: It is complete now; in a dry run, it would be.
+        EMPTY: No episode was finished; what was begun is set aside.
+        IN_PROGRESS: It is being recorded, and was left alone.
+        REFUSED: It cannot be completed exactly, and was left alone.
+        FAULTY: It was completed as far as it goes, and has faults of another kind: `lucky-recorder check` tells them.
+    """
+
+    COMPLETE = "complete"
+    RECOVERED = "recovered"
+    EMPTY = "no episode"
+    IN_PROGRESS = "in progress"
+    REFUSED = "refused"
+    FAULTY = "faulty"
+
+
+class Recovered(NamedTuple):
+    """What was done with a session or a dataset.
+
+    Attributes:
+        path: Its folder.
+        verdict: What became of it.
+        episodes: Episodes that it lists now; bundles of a dataset.
+        brought_back: Those of them that were not listed before.
+        set_aside: What was put under ``lost+found/`` in it, and why; its names as they were.
+        why: What is to be said of it: why it was refused, what is still wrong.
+    """
+
+    path: Path
+    verdict: Verdict
+    episodes: int = 0
+    brought_back: int = 0
+    set_aside: tuple[SetAside, ...] = ()
+    why: str = ""
+
+
+def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> list[Recovered]:
+    """Complete what interrupted recordings left: every finished episode is listed, and what is torn is set aside.
+
+    Nothing is deleted but spools whose episodes are in their data file by now, and half-made bundles. What is being
+    recorded is left alone. It may be called again at any time, also after it was killed itself.
+
+    Args:
+        path: A session, a koyu dataset, or a folder that holds some: an output directory, or its ``DataSessions``.
+        dry_run: Say only what would be done.
+        force: Also where a file system has no locks: the caller knows that nobody records there.
+
+    Returns:
+        What was done, for each session or dataset.
+
+    Raises:
+        FormatError: If there is no such folder, or it is nothing of this kind.
+    """
+    path = Path(path)
+    sessions, datasets = _under(path)
+    # A session that is a link is somebody else's to complete, unless it is named itself.
+    done = [_told(one, lambda one: _session(_own(path, one), dry_run, force)) for one in sessions]
+    return done + [_told(one, lambda one: _dataset(one, dry_run)) for one in datasets]
+
+
+def _under(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return the sessions and the datasets that a path stands for."""
+    with format_errors(path):
+        return _found_under(path)
+
+
+def _found_under(path: Path) -> tuple[list[Path], list[Path]]:
+    if path.is_dir() and not (path / INFO_PATH).exists():
+        if dataset_recovery.is_dataset(path):
+            return [], [path]
+        sessions = sessions_under(path)
+        datasets = sorted(p for p in path.iterdir() if not p.is_symlink() and dataset_recovery.is_dataset(p))
+        if sessions or datasets:
+            return sessions, datasets
+    # One whose recording was cut short before anything was finished is empty, but for what was set aside.
+    if not (path.is_dir() and (is_session_name(path.name) or (path / LOST).is_dir())):
+        refuse_other_folders(path)
+    return [path], []
+
+
+def _own(path: Path, session: Path) -> Path:
+    return owned(path, session.relative_to(path).as_posix())
+
+
+def _told(path: Path, recover_one: Callable[[Path], Recovered]) -> Recovered:
+    """Do one; where it cannot be done, the others are all the same."""
+    try:
+        return recover_one(path)
+    except LuckyRecorderError as error:
+        return Recovered(path, Verdict.REFUSED, why=str(error).removeprefix(f"{path}: "))
+    except OSError as error:  # a folder that may not be looked into
+        return Recovered(path, Verdict.REFUSED, why=f"cannot be read ({error.strerror or error})")
+
+
+def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
+    lock = Lock(path)
+    try:
+        taken = _taken(lock)
+        if taken is False:
+            return Recovered(path, Verdict.IN_PROGRESS, why="it was left alone")
+        if taken is None and not force:
+            return Recovered(path, Verdict.REFUSED, why=_NO_LOCKS)
+        return _session_of_nobody(path, dry_run)
+    finally:
+        lock.release()
+
+
+def _taken(lock: Lock) -> bool | None:
+    try:
+        return lock.try_once()
+    except OSError:  # network shares have words of their own for it
+        return None
+
+
+def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
+    planned = session_recovery.plan(path)
+    episodes = len(planned.episodes)
+    if planned.is_empty:
+        return Recovered(path, Verdict.COMPLETE if episodes or planned.is_listed else Verdict.EMPTY, episodes)
+    if not dry_run:
+        session_recovery.carry_out(path, planned)
+    verdict, why = Verdict.RECOVERED if episodes or planned.is_listed else Verdict.EMPTY, ""
+    # What is wrong for another reason than an interruption is not for this to mend, and must not pass unsaid.
+    if not dry_run and verdict is Verdict.RECOVERED and (faults := check.check_session(path, decode=False)):
+        verdict, why = Verdict.FAULTY, f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"
+    return Recovered(path, verdict, episodes, len(planned.unlisted), planned.set_aside, why)
+
+
+def _dataset(path: Path, dry_run: bool) -> Recovered:
+    planned = dataset_recovery.plan(path)
+    if planned.is_empty:
+        return Recovered(path, Verdict.COMPLETE, planned.bundles)
+    if not dry_run:
+        dataset_recovery.carry_out(path, planned)
+    swept = len(planned.workshops)
+    why = f"{swept} folders with half-made bundles {'would be' if dry_run else 'were'} removed" if swept else ""
+    return Recovered(path, Verdict.RECOVERED, planned.bundles, planned.unlisted, planned.set_aside, why)

@@ -1,0 +1,291 @@
+"""Completing a session whose recording was cut short, from what its data files carry.
+
+First a plan is made, and nothing is touched. Then it is carried out in an order in which every step leaves the session
+as it was before or after it: killed in the midst, it is planned and carried out again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import FormatError, VideoError
+from lucky_recorder.session import carried as footers
+from lucky_recorder.session import layout, metadata, rebuilt, stored, whole
+from lucky_recorder.session.carried import Row
+from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.features import episodes_schema, streams_of
+from lucky_recorder.session.folder import SessionFolder
+from lucky_recorder.session.found import Found, find
+from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
+from lucky_recorder.storage.untrusted import Folder, format_errors, reason
+from lucky_recorder.storage.write import TEMPORARY, storage_errors
+
+_META_FILE = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
+_UNFINISHED = "incomplete: it was being written when the recording was cut short"
+
+
+class Plan(NamedTuple):
+    """What is to be done with a session.
+
+    Attributes:
+        episodes: The rows of ``meta/episodes`` of all episodes that there will be, in order.
+        unlisted: Those of them that ``meta/episodes`` does not list yet.
+        tasks: All task descriptions, in index order.
+        assembled: Data files to be put together, and of what.
+        served: Spools whose episodes are in their data file: they go.
+        set_aside: What is put under ``lost+found/``, in this order.
+        writes_meta: Whether ``meta/`` has to be written.
+        writes: Files under ``meta/episodes`` that stay.
+        is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
+    """
+
+    episodes: tuple[Row, ...] = ()
+    unlisted: tuple[Row, ...] = ()
+    tasks: tuple[str, ...] = ()
+    assembled: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    served: tuple[str, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
+    writes_meta: bool = False
+    writes: int = 0
+    is_listed: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.assembled or self.served or self.set_aside or self.writes_meta)
+
+
+def plan(path: Path) -> Plan:
+    """Look at a session that nobody writes, and say what has to be done; nothing is touched.
+
+    Raises:
+        FormatError: If it is no session of this recorder, or damaged in a way that an interrupted recording does not
+            leave behind: then nothing of it is touched, and the message says what is wrong.
+    """
+    refuse_linked(path, (keys.DATA.rstrip("/"), keys.VIDEOS.rstrip("/"), layout.META))
+    files = Folder(path)
+    found = find(files, (), None)
+    if not files.has(layout.INFO_PATH) and not found.rows and not _lists_anything(path):
+        return _without_episodes(_files(path), found)
+    folder = SessionFolder(path)
+    if folder.is_video_only:
+        planned = _without_episodes([name for name in _files(path) if TEMPORARY in name], found)
+        return planned._replace(is_listed=True)
+    if not folder.is_ours:
+        raise FormatError(f"{path}: another recorder wrote it, and its files do not carry what meta/ says")
+    return _Planner(folder, found).plan()
+
+
+def _files(path: Path) -> list[str]:
+    """List what lies in the three folders that are a session's own; what lies beside them is the user's."""
+    return [name for part in (keys.DATA, keys.VIDEOS, layout.META) for name in Folder(path).files(part)]
+
+
+def _lists_anything(path: Path) -> bool:
+    return any((path / layout.EPISODES).rglob("*.parquet"))
+
+
+def _without_episodes(names: Sequence[str], found: Found) -> Plan:
+    """Plan for a recording that was cut short before its first episode was finished."""
+    said = [SetAside(name, found.broken.get(name) or _UNFINISHED) for name in names]
+    return Plan(set_aside=tuple(sorted(said, key=_by_weight)))
+
+
+def _by_weight(one: SetAside) -> tuple[bool, str]:
+    # Data comes last: as long as there is a trace of it, what is left of the videos is no video only session.
+    return one.file.startswith(keys.DATA), one.file
+
+
+class _Planner:
+    def __init__(self, folder: SessionFolder, found: Found) -> None:
+        self._folder = folder
+        self._found = found
+        self._path = folder.path
+        self._held = {row[keys.EPISODE_INDEX]: row for row in found.rows}
+        self._names = _files(folder.path)
+        self._why: dict[int, str] = {}
+        self._listed, self._writes = self._list()
+
+    def _list(self) -> tuple[dict[int, Row], int]:
+        """Return what ``meta/episodes`` lists, and of how many files; nothing where it has to be made anew."""
+        names = [n for n in self._names if n.startswith(f"{layout.EPISODES}/") and TEMPORARY not in n]
+        per_chunk = self._folder.files_per_chunk
+        is_numbered = names == [_META_FILE.format(*divmod(n, per_chunk)) for n in range(len(names))]
+        try:
+            rows = self._folder.listed.to_pylist()
+        except FormatError:
+            rows, is_numbered = [], False
+        if is_numbered and [row[keys.EPISODE_INDEX] for row in rows] == list(range(len(rows))):
+            return {row[keys.EPISODE_INDEX]: row for row in rows}, len(names)
+        # The data files carry all of it: the list is written anew.
+        self._folder.listed = stored.no_episodes()
+        return {}, 0
+
+    def plan(self) -> Plan:
+        kept = self._chain()
+        for index, row in self._listed.items():
+            if index >= len(kept):
+                raise FormatError(f"{self._path}: {self._damage(index, row)}")
+        unlisted = tuple(row for row in kept if row[keys.EPISODE_INDEX] not in self._listed)
+        # What cannot be listed is refused now, before anything is touched.
+        self._folder.table_of(unlisted)
+        assembled = tuple(self._assembled(kept))
+        consumed = {part for _, parts in assembled for part in parts}
+        served = tuple(name for name in self._spools(kept) if name not in consumed)
+        tasks = self._tasks(unlisted)
+        named = {*whole.names(self._folder, kept, self._names), *(name for name, _ in assembled), *consumed, *served}
+        named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH}
+        named |= {_META_FILE.format(*divmod(n, self._folder.files_per_chunk)) for n in range(self._writes)}
+        strays = [SetAside(name, self._reason(name, len(kept))) for name in self._names if name not in named]
+        is_right = not unlisted and self._folder.is_current and self._folder.tasks == tasks
+        return Plan(
+            episodes=tuple(kept),
+            unlisted=unlisted,
+            tasks=tuple(tasks),
+            assembled=assembled,
+            served=served,
+            set_aside=tuple(sorted(strays, key=_by_weight)),
+            writes_meta=not is_right,
+            writes=self._writes,
+            is_listed=True,
+        )
+
+    def _chain(self) -> list[Row]:
+        """Return the episodes from the first on without a gap: their numbers are their places."""
+        kept: list[Row] = []
+        first = 0
+        for index in itertools.count():
+            row = self._held.get(index)
+            if row is None or row["dataset_from_index"] != first or self._differs(row):
+                return kept
+            if index not in self._listed:
+                try:
+                    whole.verify(self._folder, Episode(self._folder, row))
+                except (FormatError, VideoError) as error:
+                    self._why[index] = reason(error, self._path)
+                    return kept
+            kept.append(row)
+            first = row["dataset_to_index"]
+        raise AssertionError
+
+    def _differs(self, row: Row) -> bool:
+        """Tell whether ``meta/episodes`` says other things of an episode than its own file."""
+        listed = self._listed.get(row[keys.EPISODE_INDEX])
+        if listed is None:
+            return False
+        said = {k: v for k, v in listed.items() if v is not None and k not in (keys.META_CHUNK, keys.META_FILE)}
+        return said != row
+
+    def _damage(self, index: int, row: Row) -> str:
+        name = self._folder.data_file(row)
+        why = self._found.broken.get(name) or f"{name} does not hold it as meta/episodes says"
+        return (
+            f"episode {index} is listed, and is not whole: {why}. An interrupted recording leaves nothing like this: "
+            "bring the file back from a copy; nothing was changed"
+        )
+
+    def _spools(self, kept: Sequence[Row]) -> Iterator[str]:
+        for name in self._names:
+            spool = layout.SPOOL.fullmatch(name)
+            if spool and int(spool["episode"]) < len(kept):
+                yield name
+
+    def _assembled(self, kept: Sequence[Row]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Say which data files are to be put together: those of which an episode is only in a spool."""
+        spooled = [row for row in kept if row[keys.EPISODE_INDEX] in self._found.spooled]
+        for place, rows in itertools.groupby(spooled, lambda r: layout.Place(r["chunk_index"], r["file_index"])):
+            name = layout.DATA_PATH.format(**place._asdict())
+            spools = [layout.spool_file(name, row[keys.EPISODE_INDEX]) for row in rows]
+            parts = [name, *spools] if name in self._names and name not in self._found.broken else spools
+            yield name, tuple(parts)
+
+    def _tasks(self, unlisted: Sequence[Row]) -> list[str]:
+        """Return every task: what is listed or carried, and of earlier versions' files what their rows say."""
+        known = list(self._folder.tasks)
+        for row in unlisted:
+            told = [task for task in row["tasks"] if task not in known]
+            if not told:
+                continue
+            episode = Episode(self._folder, row)
+            rows = episode.rows()
+            if keys.TASK_INDEX not in rows.column_names:
+                raise FormatError(f"{episode.data_path()}: has no column {keys.TASK_INDEX!r}")
+            with format_errors(episode.data_path()):
+                indices = sorted(rows[keys.TASK_INDEX].unique().to_pylist())
+            for index, task in zip(indices, row["tasks"], strict=False):
+                if index == len(known):
+                    known.append(task)
+            if not set(row["tasks"]) <= set(known):
+                raise FormatError(f"{self._path}: episode {episode.index}: its tasks {told} have no index that is free")
+        return known
+
+    def _reason(self, name: str, kept: int) -> str:
+        if why := self._found.broken.get(name):
+            return f"not whole: {why}"
+        episode = whole.episode_of(name, self._folder.files_per_chunk, self._rows_of(name))
+        if episode is not None and episode in self._held and episode >= kept:
+            gap = self._why.get(kept) or "its rows are missing"
+            if episode == kept:
+                return f"of episode {episode}, which is not whole: {gap}"
+            return f"of episode {episode}: episode {kept} before it is not whole ({gap}), and numbers have no gap"
+        return _UNFINISHED if TEMPORARY in name else "no episode names this file"
+
+    def _rows_of(self, name: str) -> int | None:
+        """Return the first episode whose rows are in a data file."""
+        place = [row for row in self._held.values() if layout.DATA_PATH.format(**_place(row)) == name]
+        return place[0][keys.EPISODE_INDEX] if place else None
+
+
+def _place(row: Row) -> Mapping[str, int]:
+    return {part: row[part] for part in ("chunk_index", "file_index")}
+
+
+def carry_out(path: Path, planned: Plan) -> None:
+    """Do what is planned.
+
+    Raises:
+        StorageError: If the file system refuses. The same plan can be made and carried out again.
+    """
+    for one in planned.set_aside:
+        set_aside(path, one.file, one.reason)
+    files = Folder(path)
+    for name, parts in planned.assembled:
+        footers.stage_assembled(files, name, parts).commit()
+        _remove(path, [part for part in parts if part != name])
+    _remove(path, planned.served)
+    if planned.writes_meta:
+        _write_meta(path, planned)
+    _remove_empty(path)
+
+
+def _write_meta(path: Path, planned: Plan) -> None:
+    """Write ``meta/`` in the order of a recording: no file lists what is not there before it."""
+    folder = SessionFolder(path)
+    chunking = layout.Chunking(folder.files_per_chunk)
+    if not folder.files.has(layout.TASKS_PATH) or folder.tasks != list(planned.tasks):
+        metadata.write_tasks(path / layout.TASKS_PATH, planned.tasks)
+    if planned.unlisted:
+        schema = episodes_schema(streams_of(folder.features))
+        metadata.write_episodes(layout.episodes_path(path, chunking.metadata(planned.writes)), schema, planned.unlisted)
+    totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
+    metadata.write_totals(path, folder.info, len(planned.tasks), totals)
+
+
+def _remove(path: Path, names: Sequence[str]) -> None:
+    for name in names:
+        with storage_errors(path / name):
+            (path / name).unlink()
+
+
+def _remove_empty(path: Path) -> None:
+    """Leave no folder of a stream that has no file, as a recording does."""
+    for part in (keys.VIDEOS, keys.DATA, layout.META):
+        folders = sorted((p for p in (path / part).rglob("*") if p.is_dir()), reverse=True)
+        for folder in (*folders, path / part):
+            if folder.is_dir() and not any(folder.iterdir()):
+                with storage_errors(folder):
+                    folder.rmdir()

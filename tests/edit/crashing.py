@@ -1,0 +1,187 @@
+"""Records sessions and bundles in children that die, or whose disk refuses, at a system call or an instant of choice.
+
+Run as a program: ``python -m tests.edit.crashing FOLDER PER_FILE HOW SEED COUNT``. It prints a line of JSON for each
+child: its folder, where it was struck, and how many episodes it had vouched for by then. The children are forked before
+this process has used pyarrow or an encoder, so that none inherits a thread's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from lucky_recorder.errors import LuckyRecorderError, MetadataError
+from lucky_recorder.koyu.sink import KoyuSink
+from lucky_recorder.session import rows
+from lucky_recorder.settings.koyu import KoyuSettings
+from tests.session.building import Recording, arm_schema, camera, depth, lidar, mask, rgbd
+
+EPISODES = 5
+KILL_BEFORE, KILL_AFTER, REFUSE, REFUSE_AFTER, ANY_TIME = "kill-before", "kill-after", "refuse", "refuse-after", "time"
+# What writes, syncs, links or renames; Parquet files are written by a library, page by page.
+CALLS: tuple[tuple[Any, str], ...] = (
+    *((os, name) for name in ("fsync", "replace", "rename", "link", "mkdir", "rmdir", "unlink")),
+    (Path, "write_bytes"),
+    (pq.ParquetWriter, "write_table"),
+    (pq.ParquetWriter, "close"),
+)
+
+
+class Layer:
+    """Stands between the recorder and the system, and strikes at the ``at``-th call; 0 only counts."""
+
+    def __init__(self, how: str, at: int) -> None:
+        self.calls = 0
+        self.struck = ""
+        self._how = how
+        self._at = at
+
+    def install(self) -> None:
+        # A process that dies loses nothing of what it has written: only a power cut asks for fsync.
+        os.fsync = lambda descriptor: None
+        for owner, name in CALLS:
+            setattr(owner, name, self._around(getattr(owner, name), name))
+
+    def _around(self, call: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def around(*given: Any, **named: Any) -> Any:
+            self.calls += 1
+            is_struck = self.calls == self._at
+            if is_struck:
+                self.struck = name
+            if is_struck and self._how == KILL_BEFORE:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if is_struck and self._how == REFUSE:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            done = call(*given, **named)
+            if is_struck and self._how == KILL_AFTER:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if is_struck and self._how == REFUSE_AFTER:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return done
+
+        return around
+
+
+def schema() -> Any:
+    streams = [camera("Front"), depth("Front"), rgbd("Front"), mask("Front")]
+    return arm_schema(streams, lidars=[lidar("top", 25, has_proxy=True)])
+
+
+def session_of(folder: Path) -> Path:
+    return folder / "DataSessions" / "session_2026-10-08_14-30-05"
+
+
+def record(folder: Path, per_file: int, vouch: Callable[[], None], episodes: int = EPISODES) -> None:
+    """Record as the worker does: all formats are prepared, then each commits; what fails ends it, and all is closed."""
+    recording = Recording(session_of(folder), schema(), 3, per_file, metadata_every=2)
+    bundles = KoyuSink(folder / "bundles", KoyuSettings(name="bundles", collection_mode="synthetic"), metadata_every=2)
+    bundles.open(recording.schema, recording.tasks)
+    sinks = (recording.sink, bundles)
+    try:
+        for number in range(episodes):
+            _commit(recording, sinks, 3 + number % 2, number != 1)
+            vouch()
+    except MetadataError:
+        vouch()  # the episode itself is whole
+    except (LuckyRecorderError, OSError):
+        pass
+    for sink in sinks:
+        with contextlib.suppress(LuckyRecorderError, OSError):
+            sink.close()
+
+
+def _commit(recording: Recording, sinks: tuple[Any, ...], ticks: int, success: bool) -> None:
+    made = recording.record(ticks, success=success)
+    prepared: list[Any] = []
+    late: MetadataError | None = None
+    try:
+        for sink in sinks:
+            prepared.append(sink.prepare(made))
+        for one in prepared:
+            try:
+                one.commit()
+            except MetadataError as error:
+                late = late or error
+    except BaseException:
+        for one in prepared:
+            one.discard()
+        # As the worker does with what no sink has taken.
+        for video in made.videos.values():
+            video.file.path.unlink(missing_ok=True)
+        for scans in made.scans.values():
+            if scans.proxy is not None:
+                scans.proxy.path.unlink(missing_ok=True)
+        raise
+    if late is not None:
+        raise late
+
+
+def in_child(folder: Path, per_file: int, how: str, at: float) -> dict[str, Any]:
+    """Record in a child that is struck at a call, by its number, or after so many seconds; 0 strikes never."""
+    reading, writing = os.pipe()
+    began = time.monotonic()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        layer = Layer(how, 0 if how == ANY_TIME else int(at))
+        layer.install()
+        if how == ANY_TIME and at:
+            threading.Thread(target=_kill_later, args=(at,), daemon=True).start()
+        try:
+            record(folder, per_file, lambda: os.write(writing, b"k") and None)
+        finally:
+            os.write(writing, f"c{layer.calls} {layer.struck}".encode())
+            os._exit(0)
+    os.close(writing)
+    told = b""
+    while part := os.read(reading, 1 << 16):
+        told += part
+    os.close(reading)
+    _, status = os.waitpid(child, 0)
+    kept, _, rest = told.partition(b"c")
+    said = rest.decode().split()
+    return {
+        "folder": str(folder),
+        "how": how,
+        "at": at,
+        "vouched": len(kept),
+        "calls": int(said[0]) if said else None,
+        "struck": said[1] if len(said) > 1 else None,
+        "killed": os.WIFSIGNALED(status),
+        "seconds": time.monotonic() - began,
+    }
+
+
+def _kill_later(seconds: float) -> None:
+    time.sleep(seconds)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(folder: Path, per_file: int, how: str, seed: int, count: int) -> None:
+    chosen = random.Random(seed)
+    rows.warm_up()
+    whole = in_child(folder / "whole", per_file, ANY_TIME, 0)
+    print(json.dumps(whole), flush=True)
+    if how == ANY_TIME:
+        places: list[float] = [chosen.uniform(0.01, whole["seconds"] * 1.05) for _ in range(count)]
+    else:
+        every = range(1, whole["calls"] + 1)
+        places = list(every) if count >= len(every) else sorted(chosen.sample(every, count))
+    for number, at in enumerate(places):
+        print(json.dumps(in_child(folder / f"{how}-{number:04d}", per_file, how, at)), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))

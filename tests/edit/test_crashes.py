@@ -1,0 +1,24 @@
+"""Recordings that die at any call or instant, or whose disk refuses one: nothing that was vouched for is lost.
+
+The long version strikes at every call: ``make soak``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.edit.crashing import ANY_TIME, KILL_AFTER, KILL_BEFORE, REFUSE, REFUSE_AFTER
+from tests.edit.surviving import crashed, verify
+
+
+@pytest.mark.parametrize(
+    ("how", "per_file", "seed"),
+    [(KILL_BEFORE, 1, 1), (KILL_AFTER, 3, 2), (REFUSE, 3, 3), (REFUSE_AFTER, 1, 4), (ANY_TIME, 3, 5)],
+)
+def test_nothing_that_was_vouched_for_is_lost(tmp_path: Path, how: str, per_file: int, seed: int) -> None:
+    whole, *struck = crashed(tmp_path, per_file, how, seed, 4)
+    assert len(struck) == 4
+    for result in struck:
+        verify(result, Path(whole["folder"]))
