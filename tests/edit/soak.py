@@ -31,7 +31,7 @@ def main(seed: int, kills: int) -> None:
     chosen, episodes = random.Random(seed), 0
     for number in range(kills // 10):
         with tempfile.TemporaryDirectory() as folder:
-            left = test_killed.killed(Path(folder), (1, 3)[number % 2], chosen.uniform(0.0, 3.0))
+            left = test_killed.killed(Path(folder), (1, 3)[number % 2], chosen)
             episodes += test_killed.verify(*left)
     struck += kills // 10
     print(f"the whole recorder, every stream: {kills // 10} kills, {episodes} episodes", flush=True)

@@ -1,7 +1,7 @@
 """Records every stream and both formats with the real recorder, and kills itself at an instant of choice.
 
-Run as a program: ``python -m tests.scenarios.killed FOLDER PER_FILE SECONDS``: so long after the first reset it is
-killed. Before that it prints a line for each episode that `flush` has vouched for: how many are kept.
+Run as a program: ``python -m tests.scenarios.killed FOLDER PER_FILE EPISODES SECONDS``: so long after so many
+episodes it is killed. Before that it prints a line for each episode that `flush` has vouched for: how many are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import lucky_recorder as lr
 SIZE = {"width": 64, "height": 48}
 
 
-def main(folder: Path, per_file: int, seconds: float) -> None:
+def main(folder: Path, per_file: int, episodes: int, seconds: float) -> None:
     env = lr.RecordSession(
         gym.make("LuckyRecorder/PickCube-v0"),
         output_dir=folder,
@@ -32,10 +32,10 @@ def main(folder: Path, per_file: int, seconds: float) -> None:
         lidars=[{"name": "grasp", "rate": 25, "azimuth": (-90, 90, 6), "elevation": (0, 10, 2)}],
         koyu=lr.KoyuSettings(name="bundles", collection_mode="synthetic"),
     )
-    env.reset(seed=0)
-    threading.Thread(target=_kill_later, args=(seconds,), daemon=True).start()
     for seed in range(10_000):
         env.reset(seed=seed)
+        if seed == episodes:
+            threading.Thread(target=_kill_later, args=(seconds,), daemon=True).start()
         for _ in range(3 + seed % 5):
             env.step(env.action_space.sample())
         env.end_episode(success=seed % 3 > 0)
@@ -49,4 +49,4 @@ def _kill_later(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
