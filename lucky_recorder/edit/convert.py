@@ -44,7 +44,6 @@ from lucky_recorder.storage.write import json_bytes, make_folder, storage_errors
 from lucky_recorder.video.probe import VideoInfo, probe
 
 _FILES_PER_CHUNK = 40
-
 # A bundle says nothing of recorder modes: its columns are like any others.
 _CUSTOM = keys.MODES["custom"]
 
@@ -121,16 +120,13 @@ def _refuse_inside(field: str, target: Path, source: Path) -> None:
 
 def _fingerprint(session: Session) -> int:
     """Return a number that is the same for the same session, and another for any other."""
-    # Seven bytes fit into the 63 bits of a seed. The statistics tell apart sessions whose ``info.json`` is the same.
+    # Seven bytes fit a seed's 63 bits. The statistics tell apart sessions whose ``info.json`` is the same.
     digest = hashlib.blake2b(digest_size=7)
     said = {places.INFO_PATH: session.info, places.STATS_PATH: session.stats} if not session.is_current else {}
     for name in (places.INFO_PATH, places.STATS_PATH):
-        if said:
+        with format_errors(session.path / name):
             # What is not written yet counts as it will be written: a recovered session is the same session.
-            with format_errors(session.path / name):
-                digest.update(json_bytes(said[name]))
-        else:
-            digest.update(Folder(session.path).bytes(name, limits.LARGEST_JSON))
+            digest.update(json_bytes(said[name]) if said else Folder(session.path).bytes(name, limits.LARGEST_JSON))
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -307,8 +303,7 @@ def _session_field(feature: Feature, names: object) -> Field:
     if key not in (keys.STATE, keys.ACTION):
         return Field(key, "float64", () if shape == (1,) else shape, names=named, has_stats=True)
     named = named or tuple(f"{key}_{i}" for i in range(math.prod(shape)))
-    own = named if key == keys.STATE else None
-    return Field(key, "float64", shape, names=named, lucky_names=own, has_stats=True)
+    return Field(key, "float64", shape, names=named, lucky_names=named if key == keys.STATE else None, has_stats=True)
 
 
 def _names_of(names: object, key: str, shape: tuple[int, ...]) -> tuple[str, ...] | None:
@@ -349,8 +344,7 @@ def _episode_of(
     dataset: Dataset, number: int, sidecar: Mapping[str, Any], schema: Schema, tasks: list[str], sink: SessionSink
 ) -> EpisodeRecord:
     entry, columns = dataset.episodes[number], dataset.columns(number)
-    rows = entry.length
-    reward = sidecar.get("reward")
+    rows, reward = entry.length, sidecar.get("reward")
     flags = np.full(rows, keys.NEW_POLICY_STEP, np.uint8)
     flags[:1] |= keys.POST_RESET
     task_index = np.full(rows, _index_of(tasks, entry.task_description), np.int64)

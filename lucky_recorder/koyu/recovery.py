@@ -58,9 +58,10 @@ def plan(dataset: Path) -> Plan:
         if folder.is_dir() and not folder.is_symlink() and is_abandoned(folder)
     )
     torn = tuple(_torn(dataset))
+    unusable = {one.file for one in torn}
     whole: set[str] = set()
     for name in sorted(p.name for p in place.iterdir()):
-        if _is_bundle(dataset, name) and f"{layout.EPISODES}/{name}" not in {one.file for one in torn}:
+        if _is_bundle(dataset, name) and f"{layout.EPISODES}/{name}" not in unusable:
             whole.add(manifest.entry_of(read_sidecar(dataset, name))["id"])
     aside = list(torn)
     try:

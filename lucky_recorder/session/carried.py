@@ -6,7 +6,7 @@ is believed only where its footer goes with its rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,13 +155,16 @@ def _carried(session: Any) -> Carried:
     return Carried(info, tasks, reproducible, {key: PixelHistogram.load(one) for key, one in pixels.items()})
 
 
-def stage_assembled(files: Folder, name: str, parts: Sequence[str]) -> Staged:
+def stage_assembled(
+    files: Folder, name: str, parts: Sequence[str], read_rows: Callable[[str], pa.Table] | None = None
+) -> Staged:
     """Write a data file of the files that hold its episodes, in their order, under its temporary name.
 
     Args:
         files: The session's files.
         name: The data file.
         parts: Names of spools, or of the data file itself as it was before; they stay.
+        read_rows: Reads the rows of a part; by default as those of a folder that anyone may have made, within bounds.
 
     Raises:
         FormatError: If a part cannot be read.
@@ -183,16 +186,19 @@ def stage_assembled(files: Folder, name: str, parts: Sequence[str]) -> Staged:
         episodes += one.episodes
         lengths.append([row["length"] for row in one.episodes])
     count = sum(row["length"] for row in episodes)
+    tables = _tables(read_rows or files.table, parts, lengths)
     return stage(
         files.path / name,
-        lambda path: rows.write(path, _tables(files, parts, lengths), episodes, carried.plain() if carried else None),
+        lambda path: rows.write(path, tables, episodes, carried.plain() if carried else None),
         lambda path: rows.verify(path, count),
     )
 
 
-def _tables(files: Folder, parts: Sequence[str], lengths: Sequence[Sequence[int]]) -> Iterator[pa.Table]:
+def _tables(
+    read_rows: Callable[[str], pa.Table], parts: Sequence[str], lengths: Sequence[Sequence[int]]
+) -> Iterator[pa.Table]:
     for part, rows_of in zip(parts, lengths, strict=True):
-        table = files.table(part)
+        table = read_rows(part)
         first = 0
         for length in rows_of:
             yield table.slice(first, length)

@@ -19,6 +19,7 @@ from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session.features import arrow_schema
+from lucky_recorder.storage.untrusted import format_errors
 
 
 def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int) -> pa.Table:
@@ -106,6 +107,16 @@ def verify(path: Path, rows: int) -> None:
         raise StorageError(f"{path}: the file has no readable footer after it was closed ({error})") from error
     if held != rows:
         raise StorageError(f"{path}: holds {held} rows after it was closed, {rows} were written")
+
+
+def read(path: Path) -> pa.Table:
+    """Return the rows of a data file of one's own, whatever they come to; others' are read within bounds.
+
+    Raises:
+        FormatError: If it cannot be read.
+    """
+    with format_errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        return file.read()
 
 
 def footer(path: Path) -> list[dict[str, Any]]:

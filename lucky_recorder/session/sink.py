@@ -172,7 +172,10 @@ class SessionSink:
         files = Folder(self.root)
         path = layout.data_path(self.root, self._chunking.data(self._spools[0].episode.row[keys.EPISODE_INDEX]))
         parts = [one.path.relative_to(self.root).as_posix() for one in self._spools]
-        carried.stage_assembled(files, path.relative_to(self.root).as_posix(), parts).commit()
+        # This process has written them: what fitted the memory when it was recorded fits it again.
+        carried.stage_assembled(
+            files, path.relative_to(self.root).as_posix(), parts, lambda part: rows.read(self.root / part)
+        ).commit()
         spools, self._spools = self._spools, []
         for one in spools:
             self._metadata.add(one.episode)

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from lucky_recorder.errors import LuckyRecorderError, MetadataError
 from lucky_recorder.koyu.sink import KoyuSink
-from lucky_recorder.session import rows
 from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage import arrow
 from tests.session.building import Recording, arm_schema, camera, depth, lidar, mask, rgbd
 
 EPISODES = 5
@@ -171,7 +171,7 @@ def _kill_later(seconds: float) -> None:
 
 def main(folder: Path, per_file: int, how: str, seed: int, count: int) -> None:
     chosen = random.Random(seed)
-    rows.warm_up()
+    arrow.warm_up()
     whole = in_child(folder / "whole", per_file, ANY_TIME, 0)
     print(json.dumps(whole), flush=True)
     if how == ANY_TIME:

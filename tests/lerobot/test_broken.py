@@ -102,9 +102,18 @@ def test_nothing_is_left_behind_of_a_session_with_a_broken_part(
     assert not (tmp_path / "view").exists()
 
 
-@pytest.mark.parametrize("name", [f"videos/{IMAGES}Front/chunk-000/file-001.mp4", DATA, "meta/tasks.parquet"])
+@pytest.mark.parametrize("name", [f"videos/{IMAGES}Front/chunk-000/file-001.mp4", DATA])
 def test_nothing_is_left_behind_of_a_session_of_ours_without_a_file(full_copy: Path, tmp_path: Path, name: str) -> None:
     (full_copy / name).unlink()
     with pytest.raises(lr.FormatError, match=re.escape(name)):
         lr.lerobot_view(full_copy, tmp_path / "view")
     assert not (tmp_path / "view").exists()
+
+
+def test_a_session_of_ours_without_its_list_of_tasks_has_them_in_its_data_files(
+    full_copy: Path, tmp_path: Path
+) -> None:
+    tasks = lr.Session(full_copy).tasks
+    (full_copy / "meta/tasks.parquet").unlink()
+    lr.lerobot_view(full_copy, tmp_path / "view")
+    assert lr.Session(tmp_path / "view").tasks == tasks
