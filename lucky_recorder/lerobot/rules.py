@@ -121,7 +121,7 @@ def _lost_frames(session: ProbedSession) -> Iterator[tuple[str, str]]:
     """Look up a frame for every row, as LeRobot does, which rounds all times to float32."""
     looked = {(one.episode.number, one.stream.key): one for one in session.videos if one.header}
     for file, episodes, table in session.evidence.tables():
-        if keys.TIMESTAMP not in table.column_names or table.schema.field(keys.TIMESTAMP).type != pa.float64():
+        if table.column_names.count(keys.TIMESTAMP) != 1 or table.schema.field(keys.TIMESTAMP).type != pa.float64():
             continue
         for episode in episodes:
             first = episode.first - episodes[0].first
@@ -250,8 +250,14 @@ def check_episodes(session: ProbedSession) -> Iterator[Broken]:
 def _misplaced_rows(session: ProbedSession) -> Iterator[Broken]:
     for file, episodes, table in session.evidence.tables():
         begins, ends = episodes[0].first, episodes[0].first + table.num_rows
-        if "index" in table.column_names and table["index"].to_pylist() != list(range(begins, ends)):
+        if table.column_names.count("index") == 1 and table["index"].to_pylist() != list(range(begins, ends)):
             yield Broken(7, file, f"index does not run from {begins} to {ends - 1}", "number the rows by their place")
+
+
+def _distinct(table: pa.Table, name: str) -> set[object]:
+    """Return the values of a column, each once; none where there is no one such column. Lists stand as they look."""
+    found = table[name].to_pylist() if table.column_names.count(name) == 1 else []
+    return {value if isinstance(value, int | float | str | None) else repr(value) for value in found}
 
 
 def _schema_faults(schema: pa.Schema, first: pa.Schema) -> Iterator[str]:
@@ -268,7 +274,7 @@ def _own_place_faults(file: str, table: pa.Table) -> Iterator[str]:
     numbered = _NUMBERED.search(file)
     for part, number in zip(("chunk", "file"), numbered.groups() if numbered else (), strict=False):
         name = f"meta/episodes/{part}_index"
-        if name in table.column_names and set(table[name].to_pylist()) != {int(number)}:
+        if _distinct(table, name) not in (set(), {int(number)}):
             yield f"{name} is not its own: {int(number)}"
 
 
@@ -279,7 +285,7 @@ def check_task_table(session: ProbedSession) -> Iterator[Broken]:
     tasks = session.evidence.tasks
     known = set(range(tasks.num_rows)) if tasks is not None else set()
     for file, _, table in session.evidence.tables() if tasks is not None else ():
-        used = set(table[keys.TASK_INDEX].to_pylist()) if keys.TASK_INDEX in table.column_names else set()
+        used = _distinct(table, keys.TASK_INDEX)
         if unknown := sorted(used - known, key=str):
             yield Broken(8, file, f"task_index {unknown[0]} has no description", "add it to tasks.parquet")
 

@@ -118,7 +118,8 @@ class Evidence:
     def _counted_robots(self) -> int | None:
         """Return how many rows the first tick has, for a session that does not name its robots; None if none has."""
         for _, episodes, table in self.tables():
-            if all(table.column_names.count(name) == 1 for name in ("episode_index", "frame_index")):
+            numbered = [f for f in table.schema if f.name in ("episode_index", "frame_index")]
+            if len(numbered) == 2 and all(pa.types.is_integer(f.type) for f in numbered):
                 ticks = table.filter(pc.equal(table["episode_index"], episodes[0].number))["frame_index"].to_pylist()
                 return ticks.count(ticks[0]) or None if ticks else None
         return None
