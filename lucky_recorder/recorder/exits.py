@@ -211,7 +211,7 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
 
 
 def raise_held() -> None:
-    """Raise what is held back, in the midst of a block where that leaves nothing half done."""
+    """Raise what is held back, in the midst of a block, where nothing is half done; see `leave_if_ending` too."""
     leave_if_ending()
     if _held.numbers and _is_main():
         _held.raise_now()

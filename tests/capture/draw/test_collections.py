@@ -6,11 +6,12 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import mujoco
 import numpy as np
+import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.capture.draw import context as gl
@@ -85,6 +86,16 @@ def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up()
     assert gc.callbacks == before
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Have no callbacks of others: one that is Python, such as hypothesis sets, loses signals itself."""
+    others = list(gc.callbacks)
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = others
+
+
+@pytest.mark.usefixtures("alone")
 def test_no_signal_is_lost_in_a_collection_that_a_guard_sees() -> None:
     """What a Python handler raises while garbage is collected would go nowhere."""
     struck, heap = 0, [[number] for number in range(200_000)]
