@@ -177,7 +177,7 @@ class MemorySink:
     Attributes:
         root: Folder of the videos; made when the first is written.
         schema: What the rows and frames are; known once recording has begun.
-        tasks: Task descriptions, in index order; known then too.
+        tasks: Task descriptions, in index order; known then too, and those that were found, once their episode is kept.
         records: The committed episodes, in order.
         is_closed: Whether the recording has ended.
     """
@@ -206,7 +206,7 @@ class MemorySink:
 
     def prepare(self, record: EpisodeRecord) -> _InMemory:
         """Take an episode; it is kept once committed."""
-        return _InMemory(self.records, record)
+        return _InMemory(self, record)
 
     def close(self) -> None:
         """Take note that nothing follows."""
@@ -214,12 +214,13 @@ class MemorySink:
 
 
 class _InMemory:
-    def __init__(self, records: list[EpisodeRecord], record: EpisodeRecord) -> None:
-        self._records = records
+    def __init__(self, sink: MemorySink, record: EpisodeRecord) -> None:
+        self._sink = sink
         self._record = record
 
     def commit(self) -> None:
-        self._records.append(self._record)
+        self._sink.records.append(self._record)
+        self._sink.tasks += tuple(self._record.new_tasks(len(self._sink.tasks)))
 
     def discard(self) -> None:
         """There is nothing to remove."""

@@ -80,9 +80,26 @@ def attach(
     )
 
 
+def check_unrecorded_masks(settings: RecorderSettings, simulation: simulator.Simulation | None) -> None:
+    """Look up what the cameras' masks would label if ``record_masks`` were on.
+
+    Only of the first model: one that comes later need not have what nobody records.
+
+    Raises:
+        SettingsError: If the model has nothing of such a name.
+    """
+    if simulation is None or settings.record_masks or not settings.record_cameras:
+        return
+    for camera in settings.cameras:
+        if camera.enabled and camera.masks and camera.record_masks:
+            masks.check_names(simulation.model, camera.masks, _masks_of(camera))
+
+
 def _refuse_callbacks(settings: RecorderSettings, simulation: simulator.Simulation, env: Any) -> None:
     """Refuse what would call a callback of the user's a second time; one that comes later is refused at its tick."""
-    for need in needs_of(settings, env is not None):
+    # There the error names the same settings.
+    simulation.needs = tuple(needs_of(settings, env is not None))
+    for need in simulation.needs:
         refusal = simulation.refusal(need.level)
         if refusal:
             raise SettingsError.of(need.field, need.value, f"{refusal}; {need.instead}")
@@ -93,6 +110,10 @@ def _refuse_forked_render(settings: RecorderSettings, env: Any) -> None:
     through_render = any(camera.source == "render" for camera in settings.recorded_cameras)
     if through_render and hasattr(getattr(env, "unwrapped", env), "mujoco_renderer"):
         forks.refuse_to_draw()
+
+
+def _masks_of(camera: Camera) -> str:
+    return f"camera {camera.name!r}: masks"
 
 
 def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:
@@ -143,9 +164,9 @@ def _drawn(
     # `_pool` has refused to draw without a model.
     assert simulation is not None
     assert pool is not None
-    has_masks = "mask" in settings.kinds_of(camera)
-    field = f"camera {camera.name!r}: masks"
-    labels = masks.Labels(simulation.model, camera.masks or (), field) if has_masks else None
+    has_masks, field = "mask" in settings.kinds_of(camera), _masks_of(camera)
+    hidden = simulator.hidden_kinds(camera) if has_masks else ()
+    labels = masks.Labels(simulation.model, camera.masks or (), field, hidden) if has_masks else None
     return simulator.capture_camera(simulation, camera, index, pool, labels)
 
 

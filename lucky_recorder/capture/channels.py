@@ -167,8 +167,12 @@ def exact(
     return settled
 
 
-def text(name: str, value: Any) -> str | None:
+def text(source: str, value: Any) -> str | None:
     """Return a reading as a text; None where there is none.
+
+    Args:
+        source: What has given it, for the error.
+        value: The reading.
 
     Raises:
         CaptureError: If it is no text, longer than 64 KiB as UTF-8, or holds half a character.
@@ -178,15 +182,15 @@ def text(name: str, value: Any) -> str | None:
     if plain is None:
         return None
     if not isinstance(plain, str):
-        raise CaptureError(f"column {name!r}: the source gave {shown(value)}, which is no text; give a str, or None")
+        raise CaptureError(f"{source} gave {shown(value)}, which is no text; give a str, or None")
     try:
         size = len(plain.encode())
     except UnicodeEncodeError as error:
-        why = "holds half a character (a surrogate); give proper Unicode"
-        raise CaptureError(f"column {name!r}: {shown(value)} {why}") from error
+        why = "which holds half a character (a surrogate); give proper Unicode"
+        raise CaptureError(f"{source} gave {shown(value)}, {why}") from error
     if size > LONGEST_TEXT:
         remedy = f"at most {LONGEST_TEXT} are recorded: shorten it, or keep such texts in files of your own"
-        raise CaptureError(f"column {name!r}: a text of {size} bytes; {remedy}")
+        raise CaptureError(f"{source} gave a text of {size} bytes; {remedy}")
     return str(plain)
 
 

@@ -73,7 +73,8 @@ def columns_of(scene: Scene) -> tuple[DerivedColumn, ...]:
     poses = simulator.pose_columns(scene.mujoco, settings.posed_cameras) if settings.posed_cameras else []
     own = [custom_column(c, scene.simulation, robots, scene.env) for c in settings.columns]
     columns = (*mode, *gym, *poses, *own)
-    # Again, though the settings were looked at: the parts of an action space have names that no setting says.
+    # Again, though the settings were looked at: the parts of an action space have names that no setting says, and a
+    # column of the user's own may have one of these.
     portable((c.field.name for c in columns), field="columns")
     return columns
 
@@ -97,6 +98,14 @@ def _sent(space: Any) -> list[DerivedColumn]:
     columns = [_sent_part(part) for part in spaces.parts_of(space)]
     if not columns:
         raise SettingsError.of("gym_columns", True, f"the action space is {space}, which holds no value; leave it off")
+    try:
+        portable((c.field.name for c in columns), field="column")
+    except SettingsError as error:
+        why = (
+            "two parts of the action space would be one column; leave it off, and record each with a Column of your "
+            "own, such as a callable of moment.action, or rename the keys"
+        )
+        raise SettingsError.of("gym_columns", True, f"{why} ({error})") from error
     return columns
 
 
@@ -128,7 +137,8 @@ def _gym_column(
 ) -> DerivedColumn:
     shape, dtype = layout
     if dtype == TEXT:
-        texts = Channel(name, phase, (1,), "object", read=lambda moment: [text(name, read(moment))])
+        called = f"column {name!r}: the source"
+        texts = Channel(name, phase, (1,), "object", read=lambda moment: [text(called, read(moment))])
         return DerivedColumn(Field(name, dtype, nullable=True), texts)
     settle = exactly(name, shape, dtype, False, remedy)
     channel = Channel(name, phase, shape, dtype, read=lambda moment: settle(read(moment)), merge=merge)

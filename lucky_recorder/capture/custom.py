@@ -75,7 +75,8 @@ def _called(
     if column.is_text:
         # A list of one: numpy would not take a text out of an array that holds nothing but it. Texts say by themselves
         # that there is none.
-        texts = Channel(OWN + column.name, phase, (1,), "object", read=lambda moment: [text(column.name, read(moment))])
+        called = f"column {column.name!r}: the source"
+        texts = Channel(OWN + column.name, phase, (1,), "object", read=lambda moment: [text(called, read(moment))])
         return DerivedColumn(field, texts)
     settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
 
@@ -103,12 +104,12 @@ def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple
     settle: Callable[[Any], Any]
     keep: Callable[[Any], Any]
     if column.is_text:
-        settle, keep = functools.partial(text, column.name), _same
+        settle, keep = functools.partial(text, f"column {column.name!r}: the source"), _same
     else:
         # A copy: the callable may give the next robot's value in the same array.
         settle, keep = exactly(column.name, field.shape, column.dtype, column.allow_nan), np.array
     is_after = column.is_called_after
-    before = MomentBefore(column.name)
+    before = MomentBefore(f"column {column.name!r}", "give the column when='after'")
 
     def read(moment: Moment) -> list[Any]:
         # Before the step the moment still holds what the last step said: the callable must not see it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from lucky_recorder.errors import CaptureError
 
@@ -33,6 +33,8 @@ class Moment:
         success: Whether the step's info says success.
         said: What the step's info says of success, before anybody asks whether that is a truth value.
         info: The step's info.
+        task: What was said last of the task, where the setting ``task`` asks for it; None where nothing was.
+        last_info: The info of the last reset or step, where a callable is asked for the task: its ``info``.
     """
 
     __slots__ = (
@@ -41,12 +43,14 @@ class Moment:
         "done",
         "env",
         "info",
+        "last_info",
         "model",
         "obs",
         "reward",
         "robot",
         "said",
         "success",
+        "task",
         "terminated",
     )
 
@@ -55,6 +59,8 @@ class Moment:
         self.data = data
         self.env = env
         self.robot = ""
+        self.task: Any = None
+        self.last_info: Mapping[Any, Any] = {}
         self.clear()
 
     def clear(self) -> None:
@@ -97,13 +103,15 @@ class MomentBefore:
     """A `Moment` as it is before the step: what only the step knows is an error there, and not what the last step said.
 
     Args:
-        column: Name of the column that is asked, for the error.
+        asked: What is asked for, for the error, such as ``column 'height'``.
+        remedy: What the error tells to do.
+        has_info: Whether ``info`` may be asked for all the same: it is that of the last reset or step then.
     """
 
-    __slots__ = ("_column", "_moment")
+    __slots__ = ("_asked", "_has_info", "_moment", "_remedy")
 
-    def __init__(self, column: str) -> None:
-        self._column = column
+    def __init__(self, asked: str, remedy: str, has_info: bool = False) -> None:
+        self._asked, self._remedy, self._has_info = asked, remedy, has_info
         self._moment: Moment
 
     def of(self, moment: Moment) -> MomentBefore:
@@ -118,11 +126,12 @@ class MomentBefore:
     robot = property(operator.attrgetter("_moment.robot"))
     obs = property(operator.attrgetter("_moment.obs"))
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         # Called only for what is not here.
+        if name == "info" and self._has_info:
+            return self._moment.last_info
         if name in _OF_THE_STEP:
             raise CaptureError(
-                f"column {self._column!r}: moment.{name} is known after the step, and this column is asked before it; "
-                "give the column when='after'"
+                f"{self._asked}: moment.{name} is known after the step, and this is asked before it; {self._remedy}"
             )
         raise AttributeError(f"a moment has no {name!r}")

@@ -51,25 +51,48 @@ def stated(settings: RecorderSettings, env: Any) -> Fraction | None:
     return settings.control_hz or find.control_rate(env) or find.frame_rate(env)
 
 
-def measured(settings: RecorderSettings, env: Any, seconds: float) -> Clocks:
+def measured(settings: RecorderSettings, env: Any, seconds: float, noise: float = 0.0) -> Clocks:
     """Settle the rates by how long the first step has lasted.
 
     Args:
         settings: What is recorded.
         env: The environment as it is stepped.
         seconds: Simulated time that the step has taken; 0 where the simulation's time stands still.
+        noise: By which part of it that may be off, because the times themselves are rounded.
 
     Raises:
         SettingsError: If a rate does not divide the measured one, or the time stands still and nothing else says it.
     """
     if seconds <= 0:
-        return clocks(settings, stated(settings, env))
-    control = clock.rate_of_step(seconds)
+        return _unmeasured(settings, env)
+    control = clock.rate_of_step(seconds, noise)
     if settings.control_hz is not None and settings.uneven_steps == "allow":
         # Then the first step may be unlike the others, and somebody knows better.
         return clocks(settings, settings.control_hz)
     _compare(settings, env, control)
     return clocks(settings, control, what=f"the control rate as measured (a step lasts {seconds:g} s)")
+
+
+def _unmeasured(settings: RecorderSettings, env: Any) -> Clocks:
+    settled = clocks(settings, stated(settings, env))
+    if settings.control_hz is None:
+        tell(
+            "the simulation's time stood still in the first step, so nothing shows how long steps last: "
+            f"{clock.show(settled.control)} Hz is what is stated. If the environment moves another MjData than the "
+            "one in its attributes, rows show one that stands still; if it moves none, set control_hz"
+        )
+    return settled
+
+
+def is_vouched_for(settings: RecorderSettings, env: Any, seconds: float) -> bool:
+    """Tell whether something states what a step has shown, or nothing states anything; see `Source.is_vouched_for`."""
+    if seconds <= 0:
+        return False
+    said = find.statements(env)
+    if settings.control_hz is not None:
+        said = (*said, find.Statement("control_hz", settings.control_hz))
+    control = clock.rate_of_step(seconds)
+    return not said or any(one.holds(control) for one in said)
 
 
 def _compare(settings: RecorderSettings, env: Any, control: Fraction) -> None:

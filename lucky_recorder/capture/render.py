@@ -76,36 +76,64 @@ def _settled(picture: Any, camera: Camera) -> NDArray[np.uint8]:
 
 def _check_kind(pixels: NDArray[Any], camera: Camera) -> None:
     """Refuse what is no picture of three bytes a pixel, and say what makes it one. Nothing is converted unasked."""
-    shape, dtype = pixels.shape, pixels.dtype
-    # How to get from what came to a picture, in Python: each of what is wrong adds its part.
-    remedy, faults = "self.env.render()", []
-    if len(shape) == 3 and shape[0] in _COLOURS and shape[2] not in _COLOURS:
+    # How to get from what came to a picture, in Python: each of what is wrong adds its part. The same is done to this
+    # picture, since an alpha channel is no part of what its values are judged by.
+    remedy, faults, seen = "self.env.render()", [], pixels
+    if pixels.ndim == 3 and pixels.shape[0] in _COLOURS and pixels.shape[2] not in _COLOURS:
         faults.append("colours come first")
-        remedy, shape = f"{remedy}.transpose(1, 2, 0)", (*shape[1:], shape[0])
-    if len(shape) == 2:
+        remedy, seen = f"{remedy}.transpose(1, 2, 0)", seen.transpose(1, 2, 0)
+    if pixels.ndim == 2:
         faults.append("there is no axis of colours")
-        remedy, shape = f"{remedy}[..., None]", (*shape, 1)
-    colours = shape[2] if len(shape) == 3 else 0
-    if colours not in _COLOURS or dtype.kind not in "buif":
-        raise _refused(camera, f"gives {dtype} {pixels.shape}; let it give uint8 (height, width, 3), red first")
-    if colours != 3:
-        faults.append("there is an alpha channel" if colours == 4 else "it is grey")
-        remedy += "[..., :3]" if colours == 4 else ".repeat(3, axis=2)"
-    if dtype != np.uint8:
-        faults.append(f"values are {dtype}")
-        scaled = f"(255 * {remedy})" if dtype.kind == "b" or _is_unit(pixels) else remedy
-        remedy = f'{scaled}.clip(0, 255).round().astype("uint8")'
+        remedy, seen = f"{remedy}[..., None]", seen[..., None]
+    gives = f"gives {pixels.dtype} {pixels.shape}"
+    if seen.ndim != 3 or seen.shape[2] not in _COLOURS or pixels.dtype.kind not in "buif":
+        raise _refused(camera, f"{gives}; let it give uint8 (height, width, 3), red first")
+    if seen.shape[2] == 4:
+        faults.append("there is an alpha channel")
+        remedy, seen = f"{remedy}[..., :3]", seen[..., :3]
+    elif seen.shape[2] == 1:
+        faults.append("it is grey")
+        remedy += ".repeat(3, axis=2)"
+    if pixels.dtype != np.uint8:
+        faults.append(f"values are {pixels.dtype}{_range_of(seen)}")
     if faults:
-        raise _refused(
-            camera,
-            f"gives {dtype} {pixels.shape}, expected uint8 (height, width, 3): {', '.join(faults)}. Let it give that, "
-            f"or wrap the environment: class Rgb(gym.Wrapper): render = lambda self: {remedy}",
+        expected = f"expected uint8 (height, width, 3): {', '.join(faults)}"
+        raise _refused(camera, f"{gives}, {expected}. Let it give that, or wrap the environment: {_way(remedy, seen)}")
+
+
+def _range_of(seen: NDArray[Any]) -> str:
+    if seen.dtype == bool or not seen.size:
+        return ""
+    if seen.dtype.kind == "f" and np.isnan(seen).any():
+        return ", some of them NaN"
+    return f" from {seen.min():g} to {seen.max():g}"
+
+
+def _way(remedy: str, seen: NDArray[Any]) -> str:
+    """Return the wrapper that makes a picture of every one that comes, or what it must do where one does not tell.
+
+    A picture in which the wrapper does not find the values that it is made for, it hands on as it is: so that one is
+    refused as well, and never turned into a wrong one.
+    """
+    if seen.dtype == np.uint8:
+        return f"class Rgb(gym.Wrapper): render = lambda self: {remedy}"
+    if seen.dtype == bool:
+        made, is_known = 'p.astype("uint8") * 255', f"(p := {remedy}).dtype == bool"
+    elif _is_unit(seen):
+        made = '(255 * p).round().astype("uint8")'
+        is_known = f'(p := {remedy}).dtype.kind == "f" and p.min() >= 0 and p.max() <= 1'
+    else:
+        return (
+            "what value is black, and what is full brightness, one picture does not tell. In a gym.Wrapper, let "
+            f"render() take {remedy}, bring black to 0 and full brightness to 255, alike in every picture, round that "
+            "to uint8, and raise an error for a value that lies outside"
         )
+    return f"class Rgb(gym.Wrapper): render = lambda self: {made} if {is_known} else p"
 
 
-def _is_unit(pixels: NDArray[Any]) -> bool:
-    """Tell whether floats run from 0 to 1."""
-    return pixels.dtype.kind == "f" and bool(pixels.max(initial=0) <= 1)
+def _is_unit(seen: NDArray[Any]) -> bool:
+    """Tell whether a picture shows that its floats run from 0 to 1: one that is all black may be of any range."""
+    return seen.dtype.kind == "f" and bool(seen.size) and bool(seen.min() >= 0 and 0 < seen.max() <= 1)
 
 
 def _fitted(pixels: NDArray[np.uint8], camera: Camera) -> NDArray[np.uint8]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lucky_recorder.capture.attached import Attached, attach
+from lucky_recorder.capture.attached import Attached, attach, check_unrecorded_masks
 from lucky_recorder.capture.channels import OWN, Channel, DerivedColumn
 from lucky_recorder.capture.door import renderer as drawing
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.capture.pulse import Pulse
-from lucky_recorder.capture.rates import measured
+from lucky_recorder.capture.rates import is_vouched_for, measured
 from lucky_recorder.capture.relayout import difference
 from lucky_recorder.capture.render import check_rendered
 from lucky_recorder.capture.robots import Robot
@@ -23,6 +24,7 @@ from lucky_recorder.capture.schedule import Clocks, clocks, schedule
 from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, warn_of_idle
 from lucky_recorder.capture.sync import Sync, needs_gl
+from lucky_recorder.capture.task import task_channel, task_reader
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import GYM_ACTION, MODES
 from lucky_recorder.episode.schema import Schema
@@ -49,6 +51,7 @@ class Source:
             where there is none or it is not known yet.
         is_measured: Whether the rates were taken from how long the first step has lasted.
         uneven_steps: How many steps have lasted another time, where that is allowed.
+        task: Says which task the coming row is of; None where the user does.
         needs_gl: Whether pictures are drawn here, rather than by the environment's own ``render()``.
         renderer: Draws its pictures in the worker; None where nothing is drawn here.
     """
@@ -73,6 +76,9 @@ class Source:
         # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
         attached = attach(settings, simulation, env, render)
         check_rendered(settings, render)
+        check_unrecorded_masks(settings, simulation)
+        self.task = task_reader(settings, env)
+        self._said_tasks = () if self.task is None else (task_channel(self.task),)
         self.schema = self._schema_of(attached)
         warn_of_idle(settings)
         self._look_through(attached)
@@ -121,7 +127,7 @@ class Source:
     @property
     def channels(self) -> tuple[Channel, ...]:
         """The channels, each once."""
-        return self._attached.channels
+        return (*self._attached.channels, *self._said_tasks)
 
     @property
     def pulse(self) -> Pulse | None:
@@ -229,13 +235,19 @@ class Source:
         A refusal leaves everything as it was.
 
         Raises:
-            SettingsError: If the new model gives other columns: a session's rows all have one layout.
+            SettingsError: If the new model gives other columns, since a session's rows all have one layout, or lacks
+                something that is recorded, such as a camera.
         """
         bound = self._attached.simulation
         if bound is None or (bound.model is model and bound.data is data):
             return False
-        attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
-        changed = difference(self.schema, self._schema_of(attached))
+        try:
+            attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
+            changed = difference(self.schema, self._schema_of(attached))
+        except SettingsError as error:
+            # Nobody has changed a setting: what is wrong is that the model is another.
+            why = "the environment replaced its model, or its data, and this session cannot go on with the new one"
+            raise SettingsError(f"{why}: {error}") from error
         if changed:
             raise SettingsError(
                 f"the environment replaced its model by one of another layout: {changed}; "
@@ -252,6 +264,13 @@ class Source:
         """Whether the rates are known; until then only tick 0 can be recorded."""
         return self.clocks.is_settled
 
+    def is_vouched_for(self, seconds: float) -> bool:
+        """Tell whether a step that is the first and the last of its episode shows how long steps last.
+
+        It may have been cut short, or have held more than a step, so that something else must say so too, or nothing.
+        """
+        return is_vouched_for(self.settings, self._env, seconds)
+
     def learn_rates(self, seconds: float) -> None:
         """Take the rates from how long the first step has lasted; a refusal leaves everything as it was.
 
@@ -267,13 +286,16 @@ class Source:
         if self.has_rates:
             raise StateError(f"the rates are known already: {self.clocks.control} steps a second")
         # All that may be refused comes first, then the new values: so a refusal changes nothing.
-        settled = measured(self.settings, self._env, seconds)
+        pulse = self.pulse
+        # A simulation whose time counts the seconds since 1970 knows it to a quarter of a microsecond.
+        noise = 2 * math.ulp(pulse.data.time) / seconds if pulse is not None and seconds > 0 else 0.0
+        settled = measured(self.settings, self._env, seconds, noise)
         streams = at_rates(self.settings, settled, self.schema.streams)
         scans = scans_of(self.settings, settled, self._attached.simulation)
         self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
         self.clocks = settled
         # As it was measured, and not as the rate says: later steps are rounded in the same way.
-        is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds)
+        is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds, noise)
         self.period = float(1 / settled.control) if is_stated else seconds
         self.is_measured = True
         # It was taken before it was known how long it should last.

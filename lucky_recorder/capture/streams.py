@@ -46,7 +46,7 @@ def _filmed(settings: RecorderSettings) -> Iterator[tuple[Camera, StreamKind]]:
 
 
 def warn_of_idle(settings: RecorderSettings) -> None:
-    """Say which cameras are on and write nothing: people look for their videos when the recording is over."""
+    """Say what is asked for and not written: people look for it when the recording is over."""
     for camera in settings.idle_cameras:
         logger.warning(
             "camera %r is enabled and writes nothing: record_color_video is off, and %s; switch one on, or the camera "
@@ -54,6 +54,40 @@ def warn_of_idle(settings: RecorderSettings) -> None:
             camera.name,
             "its masks are too" if camera.masks else "it has no masks",
         )
+    _warn_of_masks(settings)
+    _warn_of_poses(settings)
+
+
+def _warn_of_masks(settings: RecorderSettings) -> None:
+    """Say where masks are asked for in one place and switched off in another."""
+    masked = [c for c in settings.cameras if c.masks]
+    if settings.record_masks and not any("mask" in settings.kinds_of(c) for c in masked):
+        off = dict.fromkeys(_switched_off(settings, c) or f"camera {c.name!r} has record_masks=False" for c in masked)
+        logger.warning(
+            "record_masks is on and no mask is written: %s; switch that on, or record_masks off", ", ".join(off)
+        )
+    named = [c.name for c in masked if c.record_masks and c in settings.recorded_cameras]
+    if named and not settings.record_masks:
+        logger.warning(
+            "record_masks is off, and the cameras %s name masks: none is written; switch record_masks on, or leave "
+            "their masks out",
+            ", ".join(named),
+        )
+
+
+def _warn_of_poses(settings: RecorderSettings) -> None:
+    """Say which poses are asked for and stand in no row."""
+    for camera in settings.cameras:
+        if camera.record_pose and camera not in settings.posed_cameras:
+            why = _switched_off(settings, camera) or "the camera writes no stream"
+            logger.warning("camera %r: record_pose is on and no pose is written: %s", camera.name, why)
+
+
+def _switched_off(settings: RecorderSettings, camera: Camera) -> str:
+    """Return which switch keeps a camera from recording at all; empty where none does."""
+    if not settings.record_cameras:
+        return "record_cameras is off"
+    return "" if camera.enabled else f"camera {camera.name!r} has enabled=False"
 
 
 def at_rates(settings: RecorderSettings, clocks: Clocks, streams: Sequence[Stream]) -> tuple[Stream, ...]:

@@ -18,6 +18,9 @@ _COLUMNS_INSTEAD = (
     "the controller in your own loop, inside `with observer.step():`, or in the environment's step"
 )
 _SUCCESS_INSTEAD = "use 'info:KEY' or 'terminated', or say it with env.end_episode(success=...)"
+_TASK_INSTEAD = (
+    "use 'info:KEY', or list the tasks and say which with env.set_task(i), observer.set_current_task_index(i)"
+)
 _FLAGS_INSTEAD = "leave these flags off: contacts and forces are drawn from the whole forward computation"
 _CAMERAS_INSTEAD = "pictures show the rays of rangefinders, which are computed together with the sensors of type user"
 
@@ -38,7 +41,7 @@ def level_of(settings: RecorderSettings) -> Sync:
     """Return what the recorded columns and cameras need."""
     # A callable may look at anything, so everything is computed for it. Positions, velocities and commands are read
     # from the user's own data, and a lidar copies the state: they need nothing.
-    if _forward_columns(settings):
+    if _forward_columns(settings) or settings.calls_task:
         return Sync.FORWARD
     # Contacts and forces are drawn only where a camera asks for them.
     if _forward_cameras(settings):
@@ -78,6 +81,8 @@ def needs_of(settings: RecorderSettings, has_env: bool) -> Iterator[Need]:
         yield Need(Sync.FORWARD, f"camera {camera.name!r}: flags", dict(camera.flags), _FLAGS_INSTEAD)
     if has_env and settings.calls_success:
         yield Need(Sync.FORWARD, "success", settings.success, _SUCCESS_INSTEAD)
+    if settings.calls_task:
+        yield Need(Sync.FORWARD, "task", settings.task, _TASK_INSTEAD)
     if needs_gl(settings):
         cameras = tuple(c.name for c in settings.recorded_cameras)
         yield Need(Sync.PICTURES, "cameras", cameras, _CAMERAS_INSTEAD)

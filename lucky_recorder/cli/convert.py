@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from lucky_recorder.cli.check import check
@@ -33,7 +34,12 @@ def convert(source: Path, dataset: Path | None, session: Path | None, collection
 
 def _to_koyu(source: Path, dataset: Path, collection_mode: str) -> None:
     path = dataset.absolute()
-    done = session_to_koyu(source, KoyuSettings(name=path.name, path=path, collection_mode=collection_mode))
+    settings = KoyuSettings(name=path.name, path=path, collection_mode=collection_mode)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        done = session_to_koyu(source, settings)
+    for warning in told:
+        say(warning.message, error=True)
     if done.skipped:
         say(f"{done.skipped} episodes left out: one of their streams has failed and left no video", error=True)
     check_dataset(done.path)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lucky_recorder.edit.values import values_of, whole_numbers
 from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome, VideoFile
 from lucky_recorder.episode.schema import Field, Schema, Stream, entity_id
@@ -30,6 +31,7 @@ from lucky_recorder.koyu.layout import GOOD_REWARD
 from lucky_recorder.koyu.manifest import OPTIONAL
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
+from lucky_recorder.notices import tell
 from lucky_recorder.session import layout as places
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
@@ -72,7 +74,8 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
 
     The bundles' ids follow from the session, so that it cannot be converted twice into one dataset. A session does not
     say when an episode began, nor why it failed: ``recorded_at`` is when its data file was written, ``reward`` 1.0 or
-    0.0. Depth, masks and lidar stay in the session.
+    0.0. Depth, masks, lidar and columns of texts stay in the session. A row in which a column has no value holds NaN in
+    its bundle. A warning names the columns of both, and counts such rows.
 
     Args:
         session: The session's folder.
@@ -82,7 +85,8 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     Raises:
         FormatError: If the folder is no session, or is broken.
         SettingsError: If its rows and frames cannot be bundles, or not of that dataset.
-        CaptureError: If a value does not fit float32; names episode, row and column.
+        CaptureError: If a value does not fit float32, or the action or the state has none; names episode, row and
+            column.
         StorageError: If the file system refuses.
     """
     source = Session(session)
@@ -101,6 +105,8 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
                 continue
             sink.prepare(record).commit()
             episodes, rows = episodes + 1, rows + record.rows
+        if gaps := sink.take_gaps():
+            tell(gaps, UserWarning)
     finally:
         sink.close()
     return Converted(sink.root, episodes, rows, skipped)
@@ -132,7 +138,7 @@ def _schema_of(session: Session) -> Schema:
     columns = tuple(
         _field_of(name, session.features.get(name, {}), rows.schema.field(name).type)
         for name in rows.column_names
-        if name not in leading and not pa.types.is_string(rows.schema.field(name).type)
+        if name not in leading
     )
     return dataclasses.replace(bare, columns=columns)
 
@@ -141,12 +147,14 @@ def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field
     shape, names = feature.get("shape"), feature.get("names")
     if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
         raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
-    if feature.get("dtype") not in keys.DTYPES:
-        said = shown(feature.get("dtype"))
-        raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: dtype={said}: expected {', '.join(keys.DTYPES)}")
-    is_scalar = not pa.types.is_list(kind)
+    # What is stored counts, and not what is said of it: a text must not be taken for a number.
+    dtype = keys.TEXT if pa.types.is_string(kind) else feature.get("dtype")
+    if dtype not in keys.DTYPES:
+        said = f"features[{name!r}]: dtype={shown(dtype)}"
+        raise FormatError(f"{places.INFO_PATH}: {said}: expected {', '.join(keys.DTYPES)}")
+    is_scalar = not pa.types.is_list(kind) and math.prod(shape) == 1
     named = tuple(str(n) for n in names) if isinstance(names, list) else None
-    return Field(name, str(feature.get("dtype")), () if is_scalar else tuple(shape), names=named)
+    return Field(name, dtype, () if is_scalar else tuple(shape), names=named)
 
 
 def _streams_of(session: Session) -> tuple[Stream, ...]:
@@ -166,11 +174,13 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         videos[stream.key] = _linked(episode.video_path(stream.key), stream, episode.data_ticks)
     table = episode.rows_by_tick()
     place = f"{session.path}: episode {episode.index}"
-    if lacking := [n for n in (*(f.name for f in schema.columns), keys.TASK_INDEX) if n not in table.column_names]:
-        raise FormatError(f"{place}: has no column {lacking[0]!r}")
-    columns = {f.name: _array(table[f.name], f, f"{place}: {f.name}") for f in schema.columns}
-    columns[keys.TASK_INDEX] = _array(table[keys.TASK_INDEX], Field(keys.TASK_INDEX, "int64"), f"{place}: task_index")
-    missing = {f.name: np.asarray(table[f.name].is_null()) for f in schema.columns if table[f.name].null_count}
+    fields = [f for f in schema.columns if not f.is_text] + [Field(keys.TASK_INDEX, "int64")]
+    read = {f.name: values_of(table, f, place) for f in fields}
+    columns = {name: values for name, (values, _) in read.items()}
+    missing = {name: gaps for name, (_, gaps) in read.items() if gaps.any()}
+    if keys.TASK_INDEX in missing:
+        raise FormatError(f"{place}: task_index: a row has none")
+    columns[keys.TASK_INDEX] = whole_numbers(columns[keys.TASK_INDEX], f"{place}: task_index")
     indices = {int(i) for i in columns[keys.TASK_INDEX]}
     if not indices <= set(range(len(session.tasks))):
         raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
@@ -180,7 +190,7 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         rows=episode.length,
         columns=columns,
         outcome=Outcome(episode.success),
-        tasks=tuple(sorted(indices)),
+        tasks={index: session.tasks[index] for index in sorted(indices)},
         videos=videos,
         missing=missing,
         began_ns=_written_ns(session, episode),
@@ -200,27 +210,6 @@ def _probed(path: Path) -> VideoInfo:
         return probe(path)
     except VideoError as error:
         raise FormatError(str(error)) from error
-
-
-def _array(column: pa.ChunkedArray, field: Field, where: str) -> NDArray[Any]:
-    """Return a column of a session as an array of its dtype, shape ``(rows, *shape)``; 0 where there is no value."""
-    array, rows = column.combine_chunks(), len(column)
-    for _ in field.shape:
-        if not pa.types.is_list(array.type) or array.null_count:
-            raise FormatError(f"{where}: holds {column.type}, or a list is missing")
-        array = array.flatten()
-    if array.null_count:
-        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
-    if not field.is_text:
-        kind = pa.bool_() if field.dtype == "bool" else pa.type_for_alias(field.dtype)
-        try:
-            array = array.cast(kind)
-        except pa.ArrowException as error:
-            raise FormatError(f"{where}: holds {column.type}, info.json says {field.dtype} ({error})") from error
-    flat: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    if len(flat) != rows * field.size:
-        raise FormatError(f"{where}: a list does not hold {field.size} values")
-    return flat.reshape(rows, *field.shape)
 
 
 def _written_ns(session: Session, episode: Episode) -> int:
@@ -357,7 +346,7 @@ def _episode_of(
         rows=rows,
         columns=values,
         outcome=Outcome(isinstance(reward, int | float) and reward >= GOOD_REWARD),
-        tasks=tuple(int(i) for i in np.unique(task_index)),
+        tasks={int(i): tasks[i] for i in np.unique(task_index)},
         videos={s.key: _filmed(dataset, number, s, sink) for s in schema.streams},
     )
 

@@ -69,10 +69,14 @@ def _nearest(value: float | np.floating[Any]) -> Fraction:
     return written
 
 
-def rate_of_step(seconds: float) -> Fraction:
+def rate_of_step(seconds: float, noise: float = 0.0) -> Fraction:
     """Return the rate in Hz of a control step that lasts ``seconds``: the simplest that rounding leaves possible.
 
     0.015 s is 200/3 Hz, and so is what a sum of time steps makes of it; the float32 next to 0.02 s is 50 Hz.
+
+    Args:
+        seconds: As above.
+        noise: By which part of it ``seconds`` may be off: a difference of two times is rounded as the times are.
 
     Raises:
         SettingsError: If that is no time, or none from a nanosecond to a million seconds.
@@ -82,14 +86,14 @@ def rate_of_step(seconds: float) -> Fraction:
     if not 1 / _FASTEST <= value <= 1 / _SLOWEST:
         remedy = "the environment reports a step that is no time; set control_hz"
         raise SettingsError.of("control step", seconds, remedy)
-    # A float32 is right to 1e-7, and so is a sum of them. A difference of two times is rounded as the times are.
+    # A float32 is right to 1e-7, and so is a sum of them.
     exact = 1 / Fraction(repr(value))
-    for denominator, error in ((_PLAIN, _FLOAT32), (_SIMPLE, _CLOSE)):
+    for denominator, error in ((_PLAIN, max(_FLOAT32, noise)), (_SIMPLE, _CLOSE)):
         near = exact.limit_denominator(denominator)
         if near and abs(near - exact) <= error * exact:
             return near
     for period in (Fraction(f"{value:.9g}"), Fraction(repr(value)).limit_denominator(_LARGEST_DENOMINATOR)):
-        if period and abs(period * exact - 1) <= _DIFFERENCE:
+        if period and abs(period * exact - 1) <= max(_DIFFERENCE, noise):
             return 1 / period
     return exact
 

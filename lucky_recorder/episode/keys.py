@@ -24,6 +24,9 @@ DEFAULT_TASK = "Default Task"
 # Streams: the prefix of a feature key, and what follows the camera's Output Name.
 OBSERVATION = "observation."
 IMAGES, MASKS = "observation.images.", "observation.masks."
+# How the names of columns begin that LeRobot takes for what a policy reads or gives: with a dot after it, or without.
+OBSERVED = "observation"
+POLICY_FEATURES = (OBSERVED, ACTION)
 # A camera's pose in every row: the prefix of the column.
 POSES = "observation.camera_pose."
 DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"

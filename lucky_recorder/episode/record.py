@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.episode.statistics import PixelHistogram
+from lucky_recorder.errors import StateError
 
 
 class Event(NamedTuple):
@@ -107,7 +108,8 @@ class EpisodeRecord:
             One of texts is an array of objects: texts, and None where there is none.
         missing: For nullable columns of numbers: bool, shape ``(rows,)``, True where there is no value.
         outcome: How it ended.
-        tasks: The task indices that occur, ascending.
+        tasks: The descriptions of the tasks that occur, by ``task_index``, ascending. One that the recording did not
+            begin with has the next index that is free.
         videos: The finished file of each stream, by key; a failed stream has none.
         scans: The scans of each lidar, by name; a failed one has none.
         reproducible: Whether the same run would give the same bytes again: seeded reset, software GL, CPU encoder.
@@ -120,10 +122,23 @@ class EpisodeRecord:
     rows: int
     columns: Mapping[str, NDArray[Any]]
     outcome: Outcome
-    tasks: tuple[int, ...]
+    tasks: Mapping[int, str]
     videos: Mapping[str, FinishedVideo] = field(default_factory=dict)
     scans: Mapping[str, FinishedScans] = field(default_factory=dict)
     missing: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     reproducible: bool = False
     began_ns: int = 0
     events: tuple[Event, ...] = ()
+
+    def new_tasks(self, known: int) -> list[str]:
+        """Return the descriptions of its tasks whose index is ``known`` or more, in order.
+
+        A format that lists tasks has those of `Sink.open`, and adds these with every episode that it commits.
+
+        Raises:
+            StateError: If an index would be left out: an episode that it belongs to has not come here.
+        """
+        new = {index: description for index, description in sorted(self.tasks.items()) if index >= known}
+        if list(new) != list(range(known, known + len(new))):
+            raise StateError(f"take {self.take}: its tasks have the indices {list(new)}, but {known} comes next")
+        return list(new.values())

@@ -41,7 +41,8 @@ class Sink(Protocol):
 
         Args:
             schema: The columns, the streams and their rates.
-            tasks: Task descriptions, in index order; may be empty.
+            tasks: The task descriptions that are known beforehand, in index order; may be empty. The tasks of an
+                episode are told with it: `EpisodeRecord.tasks`.
 
         Raises:
             SettingsError: If this format cannot hold them; nothing is touched then.

@@ -12,6 +12,7 @@ from lucky_recorder.episode.schema import Field, Schema, Stream
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.settings.validators import portable
 from lucky_recorder.video import codecs
 
 OTHER_ACTION = "action.actuators"
@@ -97,6 +98,7 @@ def _vectors(schema: Schema, settings: KoyuSettings) -> tuple[Vector, ...]:
     for name in (layout.STEP, keys.TIMESTAMP):
         if name in vectors:
             raise SettingsError.of("column name", name, "a koyu bundle has one of its own; choose another")
+    portable((layout.STEP, keys.TIMESTAMP, *vectors), field="column name")
     if len(vectors) < len(numbers):
         raise SettingsError.of("column name", OTHER_ACTION, "koyu.action='gym' needs this name; choose another")
     for vector in vectors.values():

@@ -17,6 +17,7 @@ from typing import Any
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.metadata import ACTION_SOURCE, read_sidecar
+from lucky_recorder.settings.validators import fold
 from lucky_recorder.storage.lock import locked
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import write_json
@@ -120,11 +121,23 @@ def _refuse(dataset: Path, manifest: Mapping[str, Any], fields: Mapping[str, Any
         if name == "id" or (name == ACTION_SOURCE and theirs is None):
             continue
         if name == "features":
+            _refuse_alike(dataset, _all_features(manifest), mine)
             name, theirs, mine = _difference(_all_features(manifest), mine)
         if theirs != mine:
             raise SettingsError(
                 f"{dataset}: {name} is {shown(theirs)} in this dataset and {shown(mine)} here; "
                 "give another koyu.name or koyu.path"
+            )
+
+
+def _refuse_alike(dataset: Path, theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+    """Refuse a new feature whose name is to some file system that of one that is there."""
+    known = {fold(key): key for key in theirs}
+    for key in mine:
+        if key not in theirs and (other := known.get(fold(key))) is not None:
+            raise SettingsError(
+                f"{dataset}: features: {key!r} is the same name on some systems as {other!r}, which this dataset has "
+                f"({key!a} and {other!a}); use that one, or give another koyu.name or koyu.path"
             )
 
 

@@ -30,13 +30,11 @@ class Sidecars:
     Attributes:
         bundle: What its bundles hold.
         settings: What they say of themselves.
-        tasks: Task descriptions, in index order.
         encoding: How its videos were made.
     """
 
     bundle: BundleLayout
     settings: KoyuSettings
-    tasks: tuple[str, ...]
     encoding: Mapping[str, Any]
 
     def of(self, record: EpisodeRecord, robot: int, began_ns: int, capture_id: str) -> dict[str, Any]:
@@ -56,7 +54,7 @@ class Sidecars:
             "length": record.data_ticks,
             "fps": self.bundle.fps,
             "record_hz": self.bundle.fps,
-            **self._task(int(tasks[0])),
+            **_named(record.tasks[int(tasks[0])]),
             "collection_mode": self.settings.collection_mode,
             "features": self.bundle.features,
             "encoding": self.encoding if self.bundle.cameras else {},
@@ -69,16 +67,16 @@ class Sidecars:
             ACTION_SOURCE: self.settings.action,
         }
 
-    def _task(self, index: int) -> dict[str, str]:
-        description = self.tasks[index]
-        return {"task": layout.slug(description), "task_description": description}
-
     def _events(self, record: EpisodeRecord, tasks: Any) -> list[Mapping[str, Any]]:
         """Return what happened within an episode, in order: what was marked, and where the task became another."""
         changes = [int(step) for step in (tasks[1:] != tasks[:-1]).nonzero()[0] + 1]
-        events = [{"step": step, "type": "task", **self._task(int(tasks[step]))} for step in changes]
+        events = [{"step": step, "type": "task", **_named(record.tasks[int(tasks[step])])} for step in changes]
         events += [{"step": e.tick, "type": e.kind, **e.fields} for e in record.events]
         return sorted(events, key=lambda event: event["step"])
+
+
+def _named(description: str) -> dict[str, str]:
+    return {"task": layout.slug(description), "task_description": description}
 
 
 def recorded_at(moment_ns: int) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import uuid
-import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema
-from lucky_recorder.errors import SettingsError
+from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.features import BundleLayout, encoding_of, layout_of
@@ -20,8 +21,11 @@ from lucky_recorder.koyu.manifest import Description, identity, refuse_other
 from lucky_recorder.koyu.metadata import MICROSECOND_NS, Sidecars
 from lucky_recorder.koyu.rows import as_float32
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
+from lucky_recorder.notices import tell
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage.names import part
+
+logger = logging.getLogger("lucky_recorder")
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
 
@@ -58,6 +62,7 @@ class KoyuSink:
         self._encoding = encoding_of(preset)
         self._every = metadata_every
         self._next_ns = settings.time_origin_ns
+        self._gaps: Counter[str] = Counter()
         # Known once `open` is called.
         self._is_open = False
         self._schema: Schema
@@ -87,9 +92,8 @@ class KoyuSink:
         texts = [f.name for f in schema.columns if f.is_text]
         if texts:
             why = "koyu bundles hold numbers only, and are made without the columns of texts"
-            warnings.warn(f"{why}: {', '.join(texts)}", UserWarning, stacklevel=2)
-        described = tuple(tasks) or (keys.DEFAULT_TASK,)
-        self._sidecars = Sidecars(self._layout, self._settings, described, self._encoding)
+            tell(f"{why}: {', '.join(texts)}", UserWarning)
+        self._sidecars = Sidecars(self._layout, self._settings, self._encoding)
         kind = self._settings.name, self._settings.collection_mode
         description = Description(*kind, self._layout.fps, self._layout.features, self._settings.action)
         self._writer = DatasetWriter(self.root, description, self._every)
@@ -103,7 +107,8 @@ class KoyuSink:
         """Write an episode's bundles under temporary names.
 
         Raises:
-            CaptureError: If a value does not fit float32; names episode, row and column.
+            CaptureError: If a value does not fit float32, or the action or the state has none; names episode, row and
+                column.
             StorageError: If the disk refuses.
         """
         began = self._begin(record)
@@ -116,7 +121,7 @@ class KoyuSink:
                 one.discard()
             raise
         own = [video.file.path for video in record.videos.values() if video.file.path.parent == self._writer.workshop]
-        return PreparedEpisode(prepared, own)
+        return PreparedEpisode(prepared, own, lambda: self._gaps.update(self._lacking(record)))
 
     def _begin(self, record: EpisodeRecord) -> int:
         """Return when an episode began, nanoseconds since 1970 in whole microseconds."""
@@ -153,26 +158,50 @@ class KoyuSink:
             name = vector.field.name
             missing = record.missing.get(name)
             mine = None if missing is None else missing[robot :: len(robots)]
+            if mine is not None and mine.any() and vector.key in (keys.STATE, keys.ACTION):
+                row = int(mine.argmax())
+                remedy = "every row of a koyu bundle has an action and a state; let its source always give one"
+                raise CaptureError(f"{place}, row {row}, column {name!r}: has no value: {remedy}")
             vectors[vector.key] = as_float32(record.columns[name][robot :: len(robots)], mine, place, name)
         return vectors
+
+    def _lacking(self, record: EpisodeRecord) -> dict[str, int]:
+        """Count the rows of an episode in which a bundle has NaN in the place of a value that is missing."""
+        missing = {v.field.name: record.missing.get(v.field.name) for v in self._layout.vectors}
+        return {name: int(rows.sum()) for name, rows in missing.items() if rows is not None and rows.any()}
+
+    def take_gaps(self) -> str:
+        """Return, in words, which columns had no value in some rows, empty for none; `close` tells of these no more."""
+        gaps, self._gaps = self._gaps, Counter()
+        if not gaps:
+            return ""
+        columns = ", ".join(f"{name} ({rows} {'row' if rows == 1 else 'rows'})" for name, rows in gaps.items())
+        return f"koyu bundles hold NaN where a column has no value in a row: {columns}"
 
     def close(self) -> None:
         """Write the manifest and remove what is temporary. Never opened, it has touched nothing."""
         if self._is_open:
             self._writer.close()
+        if gaps := self.take_gaps():
+            # In the worker's thread, where a warning would have no line of the user's to point at.
+            logger.warning("%s: %s", self.root, gaps)
 
 
 class PreparedEpisode:
     """An episode's bundles, written under temporary names."""
 
-    def __init__(self, bundles: Sequence[PreparedBundle], videos: Sequence[Path]) -> None:
+    def __init__(
+        self, bundles: Sequence[PreparedBundle], videos: Sequence[Path], count: Callable[[], None] = lambda: None
+    ) -> None:
         self._bundles = bundles
         self._videos = videos
+        self._count = count
 
     def commit(self) -> None:
         """Give every bundle its name."""
         for bundle in self._bundles:
             bundle.commit()
+        self._count()
         self._drop_videos()
 
     def discard(self) -> None:

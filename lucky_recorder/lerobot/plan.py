@@ -59,6 +59,11 @@ class Plan:
         return is_whole and not self.scalars and not self.dropped and self.session.is_ours
 
     @property
+    def shown(self) -> set[str]:
+        """The keys of the streams that are kept."""
+        return {stream.key for stream in self.streams}
+
+    @property
     def chunking(self) -> layout.Chunking:
         """Where files are placed that are not linked as they are."""
         return layout.Chunking(self.session.files_per_chunk)
@@ -79,7 +84,7 @@ def planned(session: Session, target: Path, robot: str | None, depth: bool) -> t
     if not kept:
         raise FormatError(f"{session.path}: has no episode with a video of every camera; LeRobot opens no empty folder")
     chosen = _robot(session, robot)
-    dropped = _dropped(kept, columns)
+    dropped = _dropped(kept, columns, None if chosen is None else session.entity_ids[chosen])
     columns = {name: column for name, column in columns.items() if name not in dropped}
     plan = Plan(session, target, streams, kept, chosen, columns, _scalars(session, columns), dropped)
     left_out += [f"column {name}: {why}" for name, why in dropped.items()]
@@ -122,14 +127,16 @@ def _lack(session: Session, episode: Episode, streams: tuple[CameraStream, ...])
     return ""
 
 
-def _dropped(episodes: tuple[Episode, ...], columns: Mapping[str, DeclaredColumn]) -> dict[str, str]:
-    """Return the columns that LeRobot cannot take, and why: nothing is put in the place of a value that is missing."""
+def _dropped(episodes: tuple[Episode, ...], columns: Mapping[str, DeclaredColumn], robot: int | None) -> dict[str, str]:
+    """Return the columns that LeRobot cannot take, and why: nothing is put in the place of a value that is missing.
+
+    What the rows of another robot lack is nothing to the view: they are not in it.
+    """
     rows: dict[str, int] = {}
     for episode in episodes:
-        for name, count in episode.missing().items():
+        for name, count in episode.missing(robot).items():
             rows[name] = rows.get(name, 0) + count
-    numbers = (keys.OBSERVATION, keys.ACTION)
-    texts = [name for name, column in columns.items() if column.is_text and name.startswith(numbers)]
+    texts = [name for name, column in columns.items() if column.is_text and name.startswith(keys.POLICY_FEATURES)]
     gaps = [name for name in columns if name in rows and name not in keys.LEADING]
     # LeRobot hands out texts as they are, but takes every column that is called so for numbers.
     return {name: "a text" for name in texts} | {name: _lacking(rows[name]) for name in gaps}

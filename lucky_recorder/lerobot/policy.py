@@ -76,6 +76,6 @@ class LeRobotPolicy:
             if key.startswith(keys.IMAGES):
                 pixels = np.ascontiguousarray(value.transpose(2, 0, 1))[None]
                 batch[key] = self._torch.from_numpy(pixels).float() / 255
-            elif key.startswith(keys.OBSERVATION):
+            elif key.startswith(keys.OBSERVED) and np.asarray(value).dtype.kind in "biuf":
                 batch[key] = self._torch.from_numpy(np.asarray(value, np.float32)[None])
         return batch

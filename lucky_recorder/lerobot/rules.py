@@ -294,7 +294,7 @@ def check_statistics(session: ProbedSession) -> Iterator[Broken]:
     """Rule 9: training finds statistics of every picture, state and command."""
     stats, declared = session.evidence.stats or {}, session.declared
     wanted = (*(s.key for s in session.streams if not s.is_depth), *declared.columns)
-    needed = [key for key in wanted if key.startswith((keys.OBSERVATION, keys.ACTION))]
+    needed = [key for key in wanted if key.startswith(keys.POLICY_FEATURES)]
     for key in needed if session.evidence.episodes else ():
         if key in declared.columns and declared.columns[key].is_text:
             message = f"{key} is a text, and policies take every column that is called so for numbers"

@@ -21,6 +21,7 @@ from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.errors import FormatError
 from lucky_recorder.lerobot.plan import Plan, planned
 from lucky_recorder.session import layout
+from lucky_recorder.session.checks.vectors import values
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream
 from lucky_recorder.session.metadata import CODEBASE_VERSION
@@ -68,13 +69,30 @@ def lerobot_view(session: str | Path | Session, dst: str | Path, robot: str | No
         StorageError: If the file system refuses.
     """
     opened = session if isinstance(session, Session) else Session(session)
-    # All that can be refused is refused before the folder is made.
+    # All that can be refused is refused before the folder is made: also what only the files themselves show.
     plan, left_out = planned(opened, Path(dst), robot, depth)
+    _refuse_unreadable(plan)
+    stats = _stats(plan)
     make_folder(plan.target)
     rows = list(_write_data(plan))
     _link_videos(plan)
-    _write_meta(plan, rows)
+    _write_meta(plan, rows, stats)
     return View(plan.target, len(plan.episodes), left_out)
+
+
+def _refuse_unreadable(plan: Plan) -> None:
+    """Ask for every file that is linked, and read every row that is written anew, once before that is done.
+
+    Raises:
+        FormatError: If one is not there, or not what the features say.
+    """
+    plan.session.tasks_path()
+    for episode in plan.episodes:
+        episode.data_path()
+        for stream in plan.streams:
+            episode.video_path(stream.name)
+        if not plan.keeps_data_files:
+            _rows(plan, episode, 0, 0)
 
 
 def _write_data(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -106,16 +124,27 @@ def _rows(plan: Plan, episode: Episode, number: int, first: int) -> pa.Table:
         raise FormatError(f"{plan.session.path}: episode {episode.index}: {error.args[0]}") from error
     if plan.robot is not None:
         table = table.take(pa.array(range(plan.robot, table.num_rows, len(plan.session.robots))))
+    _refuse_ragged(plan, table, episode)
     for name in plan.scalars:
-        values = pc.list_flatten(table[name])
-        if len(values) != table.num_rows:
-            raise FormatError(f"{plan.session.path}: episode {episode.index}: {name} is not one value in every row")
-        table = table.set_column(table.column_names.index(name), name, values)
+        table = table.set_column(table.column_names.index(name), name, pc.list_flatten(table[name]))
     table = _typed(plan, table, episode)
     numbers = {"index": np.arange(first, first + table.num_rows), "episode_index": np.full(table.num_rows, number)}
     for name, column in numbers.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(column, pa.int64()))
     return table.replace_schema_metadata(None)
+
+
+def _refuse_ragged(plan: Plan, table: pa.Table, episode: Episode) -> None:
+    """Refuse a column with a list of another length than its feature says, in whichever row.
+
+    How many values there are in all says nothing of it: a row of one and a row of three are as many as two of two.
+    """
+    for column in plan.columns.values():
+        depths = {0, 1} if column.shape == (1,) else {len(column.shape)}
+        held = table[column.name]
+        if _depth_of(held.type) not in depths or values(held, column.shape) is None:
+            where = f"{plan.session.path}: episode {episode.index}: {column.name}"
+            raise FormatError(f"{where}: a row holds no value of shape {list(column.shape)}, as its feature says")
 
 
 def _typed(plan: Plan, table: pa.Table, episode: Episode) -> pa.Table:
@@ -169,9 +198,8 @@ class Linked:
             link(source, target)
 
 
-def _write_meta(plan: Plan, rows: list[dict[str, Any]]) -> None:
-    session, target = plan.session, plan.target
-    shown = {s.key for s in plan.streams}
+def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]) -> None:
+    session, target, shown = plan.session, plan.target, plan.shown
     place = layout.Place(0, 0)
     for number, (row, episode) in enumerate(zip(rows, plan.episodes, strict=True)):
         for name in [n for n in row if n.startswith(keys.VIDEOS) and n.split("/")[1] not in shown]:
@@ -185,13 +213,13 @@ def _write_meta(plan: Plan, rows: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(rows, schema=pa.schema(kept))
     stage(layout.episodes_path(target, place), lambda p: pq.write_table(table, p, compression="zstd")).commit()
     Linked().add(session.tasks_path(), target / layout.TASKS_PATH)
-    write_json(target / layout.STATS_PATH, _stats(plan, shown))
-    write_json(target / layout.INFO_PATH, _info(plan, shown, sum(r["length"] for r in rows)))
+    write_json(target / layout.STATS_PATH, stats)
+    write_json(target / layout.INFO_PATH, _info(plan, sum(r["length"] for r in rows)))
 
 
-def _stats(plan: Plan, shown: set[str]) -> dict[str, Any]:
+def _stats(plan: Plan) -> dict[str, Any]:
     video = {k for k, f in plan.session.features.items() if f.get("dtype") == "video"}
-    known = plan.columns.keys() | shown
+    known = plan.columns.keys() | plan.shown
     stats = {name: entry for name, entry in plan.session.stats.items() if name in known}
     stats |= {s.key: _counted(plan, s) for s in plan.streams if s.key not in stats and s.codec != keys.DEPTH_CODEC}
     if plan.keeps_data_files:
@@ -225,8 +253,8 @@ def _values(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
     return values.reshape(len(column), -1) if len(column) else np.zeros((0, 1))
 
 
-def _info(plan: Plan, shown: set[str], frames: int) -> dict[str, Any]:
-    every = plan.session.features.items()
+def _info(plan: Plan, frames: int) -> dict[str, Any]:
+    every, shown = plan.session.features.items(), plan.shown
     features = {key: feature for key, feature in every if key in plan.columns or key in shown}
     features |= {s.key: {"names": list(_AXES), **features[s.key]} for s in plan.streams}
     for stream in plan.streams:

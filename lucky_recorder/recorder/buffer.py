@@ -95,6 +95,14 @@ class EpisodeBuffer:
         """Mark an event before the next tick."""
         self.events.append(Event(self.data_ticks, kind, fields))
 
+    def said_tasks(self) -> list[str | None] | None:
+        """Return the description of each data tick's task, where the setting ``task`` says it; None where it does not.
+
+        One that nothing was said of is None.
+        """
+        block = self.blocks.get(keys.TASK)
+        return None if block is None else block.rows(self.data_ticks)[:, 0].tolist()
+
     def trim(self, data_ticks: int) -> None:
         """Forget every data tick from ``data_ticks`` on."""
         # Values, tasks and flags of single robots may stay: `finish` reads no further than `flags` reach.

@@ -7,9 +7,11 @@ queue. So the takes come one after another, and nothing here needs a lock. What 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import TASK_INDEX
@@ -19,6 +21,7 @@ from lucky_recorder.errors import LuckyRecorderError, MetadataError, StreamError
 from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.messages import Counts, Ended, Layout, Seen
+from lucky_recorder.recorder.tasks import ListedTasks
 from lucky_recorder.recorder.tracks import Tracks, unlink
 
 
@@ -45,14 +48,16 @@ class Committer:
     Args:
         source: What the pictures and rows are of.
         counts: Where it says how it stands.
+        tasks: Descriptions of the tasks that are registered, in index order.
     """
 
-    def __init__(self, source: Source, counts: Counts) -> None:
+    def __init__(self, source: Source, counts: Counts, tasks: Sequence[str]) -> None:
         self.devices = Devices(source.settings, source.renderer, Layout(source.schema, source.clocks))
         self.sinks: tuple[Sink, ...] = ()
         self.is_closed = False
         self._discards_failed = source.settings.discard_and_retry_failed
         self._counts = counts
+        self._tasks = ListedTasks(tasks, are_said=source.task is not None)
         self._files: OpenFiles | None = None
         self._last_drawn = -1, -1
         self._last_ended = -1
@@ -188,6 +193,9 @@ class Committer:
     ) -> EpisodeRecord:
         buffer = ended.buffer
         finished = buffer.finish(ended.columns, self.devices.layout.schema, ended.entities)
+        said = buffer.said_tasks()
+        if said is not None:
+            finished.columns[TASK_INDEX] = np.repeat(self._tasks.indices(said), len(ended.entities))
         return EpisodeRecord(
             take=ended.take,
             data_ticks=finished.data_ticks,
@@ -195,7 +203,7 @@ class Committer:
             columns=finished.columns,
             missing=finished.missing,
             outcome=outcome,
-            tasks=tuple(sorted({int(t) for t in finished.columns[TASK_INDEX]})),
+            tasks=self._tasks.described(finished.columns[TASK_INDEX]),
             videos=videos,
             scans=scans,
             reproducible=self._is_seeded and self.devices.draw_the_same_again(),

@@ -92,9 +92,9 @@ class Course:
             recorder.start(self.subject.open_source(recorder.settings), seed)
         recorder.mark_reset()
         take = recorder.open_take()
-        take.moment.clear()
+        self.arrivals.begin(take.moment)
         if take.ticks_per_step > 1 and self.parts is None:
-            self.parts = PartedSteps(self.subject.env, take.ticks_per_step)
+            self.parts = PartedSteps(self.subject.env, take.ticks_per_step, self._follow_inside)
 
     def rebind(self, in_step: bool = False) -> None:
         """Find the simulation again: some environments make a new one at every reset, or within a step.
@@ -108,24 +108,38 @@ class Course:
 
     def take_in(self, take: Take, result: Any, moment: Moment) -> None:
         """Take in what a step of the open take has returned, and see what it did to the simulation."""
-        arrivals, subject = self.arrivals, self.subject
+        arrivals = self.arrivals
         arrivals.step(result, moment)
         # Columns of the observation that the action was chosen on have been read; what is asked now sees the next one.
         moment.obs = arrivals.observation
-        is_there = subject.is_still_there
+        is_there = self.subject.is_still_there
         if is_there is not None and not is_there():
             self.rebind_at("within a step", take)
-        is_said = False
+        if moment.done or not take.is_on_time():
+            self._look_closer(take, moment)
+        if self._shows_success:
+            moment.success = bool(self.ask(take))
+
+    def _look_closer(self, take: Take, moment: Moment) -> None:
+        """See what has become of the simulation in a step that is the first, the last, or unlike the others."""
+        arrivals, is_said = self.arrivals, False
         if moment.done:
             # Before its last row is settled: an interrupt must not let another row follow it.
             self.stage = Stage.DONE
-            is_said = subject.says_reset(moment.info)
+            # Time and MuJoCo's count do not show it where an environment writes nothing but positions.
+            is_back = take.state is OPEN and take.lane.is_back_at_start()
+            is_said = is_back or self.subject.says_reset(moment.info, arrivals.observation)
             arrivals.end(moment)
         if take.state is OPEN and not take.led_on(moment.done, is_said):
             take.was_reset = True
             self.stage, arrivals.is_over = Stage.BEGINS, True
-        if self._shows_success:
-            moment.success = bool(self.ask(take))
+        take.lost_last = take.lane.watch.is_idle
+
+    def _follow_inside(self, take: Take) -> None:
+        """Find the simulation that a step has put in the place of the recorded one, if it has."""
+        is_there = self.subject.is_still_there
+        if is_there is not None and not is_there():
+            self.rebind_at("within a step", take)
 
     def rebind_at(self, when: str, take: Take) -> None:
         """Look at the model and data that were put in the place of others; where a step did it, from its command on.
@@ -151,13 +165,15 @@ class Course:
             return
         was_over, is_first, moment = self.arrivals.is_over, self.arrivals.is_fresh, Moment()
         self.arrivals.step(result, moment)
-        was_reset = self.subject.was_reset_since(before, moment.done, is_first)
+        was_reset = self.subject.was_reset_since(before, was_over or moment.done, is_first)
         if was_over:
             was_reset |= self.subject.resets_on_next_step
         elif moment.done:
-            was_reset |= self.subject.says_reset(moment.info)
+            was_reset |= self.subject.says_reset(moment.info, self.arrivals.observation)
         if was_reset:
             self.stage = Stage.BEGINS
+            if was_over and self.subject.has_stepped_on(self._recorder.recording):
+                self.unrecorded.tell_of_first()
         elif was_over:
             self.unrecorded.steps += self.stage is Stage.DONE
             self.arrivals.is_over = True
@@ -179,6 +195,8 @@ class Course:
         take.freeze(lambda: self.ask(take))
         if take.was_reset and self._recorder.loses_reset_steps:
             self.unrecorded.tell_of_reset()
+        elif take.lost_last and self._recorder.loses_reset_steps:
+            self.unrecorded.tell_of_last()
 
     def end_by_itself(self) -> None:
         """End the open episode, if there is one, with the verdict of its last step."""

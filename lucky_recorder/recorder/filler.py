@@ -21,6 +21,8 @@ from lucky_recorder.recorder.policies import Ran
 Copies = list[tuple[Any, Any, Any, Any]]
 # At hand: to look it up in `math` costs a tenth of a copy.
 _is_finite = math.isfinite
+# The channel of the joints' positions.
+_POSITIONS = "qpos"
 # Up to so many values, Python adds them up sooner than numpy multiplies them.
 _FEW = 12
 
@@ -99,10 +101,12 @@ class RowFiller:
             self._refresh()
         for channel in self._reads_after:
             self._read(channel)
-        if new_policy_step and new_policy_step is not True:
-            for robot in new_policy_step:
+        if new_policy_step is True:
+            self._flag(NEW_POLICY_STEP | self._pending_flags)
+        else:
+            for robot in new_policy_step or ():
                 self._flag_next(robot, NEW_POLICY_STEP)
-        self._flag((NEW_POLICY_STEP if new_policy_step is True else 0) | self._pending_flags)
+            self._flag(self._pending_flags)
         self._pending_flags = 0
         self._row = row + 1
         if self._row == BLOCK_ROWS:
@@ -130,6 +134,19 @@ class RowFiller:
             for channel in self._reads_after:
                 if channel.merge is None and (channel.is_returned or not was_reset):
                     self._read_again(channel)
+
+    def is_back_at_start(self) -> bool:
+        """Tell whether a step has put the positions back where the episode began, to the bit: no physics does that.
+
+        Where positions are not recorded, or the row of the tick is not open, it cannot be told.
+        """
+        positions = next((c for c in self._viewed if c.name == _POSITIONS), None)
+        if positions is None or not self.buffer.data_ticks:
+            return False
+        block = self.buffer.blocks[_POSITIONS]
+        first, before, now = block.last(1), block.open[self._row], np.asarray(positions.view)
+        # Where nothing has moved, they are there still.
+        return bool((now == first).all() and (now != before).any())
 
     def mark_reset(self, robot: int | None) -> None:
         """Flag the next row as the first after a reset, of one robot or of all."""

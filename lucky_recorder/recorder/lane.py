@@ -54,6 +54,7 @@ class Lane:
         self._sync = self._source.sync
         self._snapshot = self._source.snapshot
         self._ticks_per_row = self._source.clocks.ticks_per_row
+        self._ticks_per_step = self._source.clocks.ticks_per_step
 
     def attach(self, keeps_half: bool = False) -> None:
         """Take over what is looked at from the source, after it has been bound to another simulation.
@@ -123,24 +124,24 @@ class Lane:
             self.snapshots = snapshot(self.ticks)
         return self.snapshots
 
-    def settle(self, new_policy_step: Ran = True, was_reset: bool = False) -> None:
+    def settle(self, new_policy_step: Ran = True, is_cut: bool = False) -> None:
         """Take the half of a tick that comes after the step: its row is finished, its frames are on their way.
 
         Args:
             new_policy_step: Whose policy has run for it.
-            was_reset: Whether the simulation was reset inside the step. The half goes then, if its row holds something
-                of the simulation as the step has left it, such as the command: nobody knows that any more.
+            is_cut: Whether the simulation was reset inside the step, or did not move in it. The half goes then, if its
+                row holds something of the simulation as the step has left it, such as the command: nobody knows that.
 
         Raises:
             CaptureError: As for `look`.
         """
-        if was_reset and self._loses_row():
+        if is_cut and self._loses_row():
             self.drop_half()
             return
         if self.ticks % self._ticks_per_row == 0:
             self._filler.finish(self.ticks, new_policy_step)
         else:
-            self._filler.join(self._ends_the_rows_step(), was_reset)
+            self._filler.join(self._ends_the_rows_step(), is_cut)
         # The order matters. An interrupt may strike between any two of these lines, and what has been counted by then
         # tells the worker how many ticks are whole: one whose snapshots were not handed over is not, nor is its row.
         snapshots, self.snapshots = self.snapshots, None
@@ -151,6 +152,10 @@ class Lane:
         if snapshots:
             self._hand_over(self.last_seen, snapshots)
 
+    def is_back_at_start(self) -> bool:
+        """Tell whether the step has put the positions back where the episode began; see `RowFiller`."""
+        return self.ticks % self._ticks_per_row == 0 and self._filler.is_back_at_start()
+
     def _loses_row(self) -> bool:
         """Tell whether the row of a step that has reset the simulation would not be whole, or could not be timed."""
         is_row = self.ticks % self._ticks_per_row == 0
@@ -158,7 +163,7 @@ class Lane:
 
     def _ends_the_rows_step(self) -> bool:
         """Tell whether this tick is the last of the step in which its row began: what the step says is known now."""
-        per_step = self._source.clocks.ticks_per_step
+        per_step = self._ticks_per_step
         began = self.ticks - self.ticks % self._ticks_per_row
         return (self.ticks + 1) % per_step == 0 and began // per_step == self.ticks // per_step
 

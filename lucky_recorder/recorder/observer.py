@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_FOUND = (
+    "; what is only known on the way is said by the setting task, 'info:KEY' or a callable: each task is listed as "
+    "soon as an episode of it is kept"
+)
+
+
 class Observer:
     """Records what a simulation does, one `tick` or `step` at a time.
 
@@ -107,17 +113,20 @@ class Observer:
 
     @property
     def current_task(self) -> str:
-        """The description of the task of the rows from here on."""
-        return self._recorder.tasks.current
+        """The description of the task of the rows from here on; with the setting ``task``, what was said last.
+
+        A callable is asked when a row is recorded, and by `observe`. Where nothing was said, it is the first task.
+        """
+        return self._recorder.current_task
 
     def register_task(self, description: str) -> int:
         """Register a task and return its index, counted from 0.
 
         Raises:
-            StateError: While a session is open: its task list is settled.
+            StateError: While a session is open. Tasks that are found on the way are the setting ``task``'s to say.
             SettingsError: If the description is empty or registered already.
         """
-        self._recorder.require("register_task", State.IDLE)
+        self._recorder.require("register_task", State.IDLE, instead=_FOUND)
         return self._recorder.tasks.register(description)
 
     def set_current_task_index(self, index: int) -> None:
@@ -125,6 +134,7 @@ class Observer:
 
         Raises:
             SettingsError: If no task of that index is registered.
+            StateError: If the setting ``task`` says what rows are of.
         """
         self._ticks.refuse_inside("set_current_task_index")
         self._recorder.set_task(index)
@@ -146,9 +156,10 @@ class Observer:
         """End the open episode as failed, wait for the worker, write ``meta/``, and close the session.
 
         Raises:
-            StateError: If no session is open.
+            StateError: If no session is open, or inside of `step`.
             LuckyRecorderError: The first thing that failed in the worker.
         """
+        self._ticks.refuse_inside("stop_recording")
         self._recorder.require_session("stop_recording")
         self._recorder.close("stop_recording() was called")
 

@@ -22,9 +22,11 @@ class PartedSteps:
     Args:
         env: The environment; its physics step is replaced until `remove`.
         parts: In how many parts each step is taken: the ticks of a step.
+        follow: Called before each step's physics: looks whether the simulation is still the one that is recorded.
     """
 
-    def __init__(self, env: Any, parts: int) -> None:
+    def __init__(self, env: Any, parts: int, follow: Callable[[Take], None] = lambda take: None) -> None:
+        self._follow = follow
         self._substeps = simulator.Substeps(env, parts, self._before_part)
         self._take: Take
         self._steps_before = 0
@@ -72,6 +74,8 @@ class PartedSteps:
             # The last part is compared with the whole step: only then it is known whether that ends the episode.
             take.led_on()
             self._settle()
+        if part == 0 and take.state is OPEN:
+            self._follow(take)
         if take.state is OPEN:
             take.look()
 

@@ -59,7 +59,7 @@ class Recorder:
         self.recording: Recording | None = None
         self.last_outcome: Outcome | None = None
         self._sinks = formats.own_sinks(settings, sinks)
-        self.tasks = Tasks(settings.tasks)
+        self.tasks = Tasks(settings)
         self._resets_due: list[int | None] = []
         self._finalizer: weakref.finalize[..., Recorder] | None = None
         self._idle_because: str | None = "start_recording() was not called yet"
@@ -101,8 +101,13 @@ class Recorder:
         """The names of the recorded robots; none before the first session, which shows what there are."""
         return () if self.recording is None else self.recording.source.schema.robots
 
-    def require(self, verb: str, *states: State) -> None:
+    def require(self, verb: str, *states: State, instead: str = "") -> None:
         """Refuse a verb that makes no sense here.
+
+        Args:
+            verb: What was asked for.
+            states: Where it makes sense.
+            instead: What else the user may do.
 
         Raises:
             StateError: If the recorder is in none of the states; says why it is where it is.
@@ -111,7 +116,7 @@ class Recorder:
             return
         why = "" if self._idle_because is None else f": {self._idle_because}"
         allowed = " or ".join(s.value for s in states)
-        raise StateError(f"{verb}() needs the observer to be {allowed}, but it is {self.state.value}{why}")
+        raise StateError(f"{verb}() needs the observer to be {allowed}, but it is {self.state.value}{why}{instead}")
 
     def require_session(self, verb: str) -> Recording:
         """Return the open session.
@@ -270,6 +275,12 @@ class Recorder:
             return False
         recording.flush()
         return counts.kept >= total
+
+    @property
+    def current_task(self) -> str:
+        """The description of the task of the rows from here on; see `Observer.current_task`."""
+        said = None if self.take is None else self.take.said_task
+        return self.tasks.current if said is None else said
 
     def set_task(self, index: int) -> None:
         """Set the task of the rows from here on; see `Observer.set_current_task_index`."""

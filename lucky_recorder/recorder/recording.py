@@ -77,7 +77,7 @@ class Recording:
         self._is_forked = False
         self._is_given_up = False
         self._renewal: Renewal | None = None
-        self._committer = Committer(source, self.counts)
+        self._committer = Committer(source, self.counts, self._tasks)
         self._devices = self._committer.devices
         self._worker = Worker(_queue_depth(source), source.settings.worker_timeout_s)
         _living.add(self)

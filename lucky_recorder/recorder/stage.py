@@ -40,7 +40,7 @@ class Unrecorded:
 
     def __init__(self) -> None:
         self.steps = 0
-        self._has_told_of_reset = False
+        self._has_told_of_reset = self._has_told_of_first = self._has_told_of_last = False
 
     def tell_of_reset(self) -> None:
         """Warn, once, that steps are lost because the environment resets itself inside of them."""
@@ -50,6 +50,26 @@ class Unrecorded:
                 "the environment reset itself inside a step: what the simulation was like after it is gone, and the "
                 "command with it. Such a step is no row where rows hold that; the rows before it stand, the verdict "
                 "is what the step returned, and the next episode begins with its observation"
+            )
+
+    def tell_of_last(self) -> None:
+        """Warn, once, that last steps are lost because nothing has moved in them."""
+        if not self._has_told_of_last:
+            self._has_told_of_last = True
+            tell(
+                "the step that ended an episode is no row: the simulation did not move in it, or, in the session's "
+                "first step, not as long as the environment states, so that its command or its rate is not known; the "
+                "rows before it stand, and the verdict is what the step returned"
+            )
+
+    def tell_of_first(self) -> None:
+        """Warn, once, that first steps are lost because the environment resets itself at the beginning of them."""
+        if not self._has_told_of_first:
+            self._has_told_of_first = True
+            tell(
+                "the environment reset itself at the beginning of the step after an episode's last one, and went on in "
+                "it: nobody could look in between, so that step is no row, and its episode begins with the one after "
+                "it; call env.reset() after terminated or truncated"
             )
 
     def tell_of_steps(self) -> None:

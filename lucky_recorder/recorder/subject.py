@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from lucky_recorder.capture import find, rates
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.pulse import Beat, Pulse, is_reset
@@ -42,6 +44,7 @@ class Subject:
         self.resets_on_next_step = "NEXTSTEP" in modes
         self._resets_in_step = "SAMESTEP" in modes
         self._pulse: Pulse | None = None
+        self._fresh: Beat | None = None
 
     def locate(self) -> find.Found | None:
         """Find the simulation, again if it was found before; None if there is none."""
@@ -84,9 +87,17 @@ class Subject:
                 "found there: keep them in the same attributes, such as env.model and env.data"
             )
 
-    def says_reset(self, info: Mapping[str, Any]) -> bool:
-        """Tell whether the last step of an episode says that the environment has reset itself inside of it."""
-        return self._resets_in_step or any(key in info for key in _SAID)
+    def says_reset(self, info: Mapping[str, Any], observation: Any) -> bool:
+        """Tell whether the last step of an episode says that the environment has reset itself inside of it.
+
+        Args:
+            info: The step's.
+            observation: What it returned. Where that is the episode's last one, it is not of the next episode yet.
+        """
+        if self._resets_in_step or isinstance(info.get(FINAL_INFO), Mapping):
+            return True
+        final = next((info[key] for key in FINAL_OBSERVATIONS if info.get(key) is not None), None)
+        return final is not None and not _are_same(final, observation)
 
     def beat(self) -> Beat | None:
         """Return how its simulation stands; None where there is none."""
@@ -97,16 +108,42 @@ class Subject:
 
         Args:
             before: How it stood before the step.
-            is_done: Whether the environment says that the step ended its episode.
+            is_done: Whether the environment has said that its episode is over, in this step or before it.
             is_first: Whether the step was the first since a reset.
         """
         if before is None or self.is_still_there is None:
             return False
-        if not self.is_still_there():
+        is_other = not self.is_still_there()
+        if is_other:
             self.locate()
-            return True
         now = self.beat()
-        return now is not None and is_reset(before, now, None, is_done, is_first)
+        if now is None or is_other:
+            # An object may be spawned within an episode; time goes on then.
+            return is_done or now is None or now.time < before.time
+        return is_reset(before, now, None, is_done, is_first)
+
+    def note_reset(self) -> None:
+        """Remember how the simulation stands after a reset."""
+        self._fresh = self.beat()
+
+    def has_stepped_on(self, recording: Recording | None) -> bool:
+        """Tell whether it stands as if, in the step that has reset it, it went on by a whole step."""
+        period, now = None if recording is None else recording.source.period, self.beat()
+        if not period or now is None or self._fresh is None:
+            return False
+        return abs(now.time - self._fresh.time - period) <= 1e-5 * period
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Tell whether two observations are the same; where that cannot be told, they are not."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_are_same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_are_same, one, other))
+    try:
+        return bool(np.array_equal(one, other))
+    except Exception:  # whatever the objects of an environment raise when they are compared
+        return False
 
 
 def _modes(env: Any) -> Iterator[Any]:
@@ -132,7 +169,7 @@ def check_environment(env: Any) -> None:
         SettingsError: If it is not; says how it can be recorded.
     """
     # Gymnasium's wrappers do not hand it through.
-    count = getattr(env, "num_envs", None) or getattr(getattr(env, "unwrapped", None), "num_envs", 1)
+    count = getattr(env, "num_envs", getattr(getattr(env, "unwrapped", None), "num_envs", 1))
     if "VectorEnv" in _gymnasiums(env) or (isinstance(count, int) and count > 1):
         remedy = (
             f"has {count} environments in it, and a session holds one: put a recorder around each of them, as "

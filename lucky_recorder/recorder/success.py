@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,13 +33,6 @@ class Gone:
 GONE = Gone()
 _KEYS = ("is_success", "success")
 _REMEDY = "set success='info:KEY', 'terminated' or a callable, or say it with env.end_episode(success=...)"
-
-
-class Said(NamedTuple):
-    """A value that stands for success in a step's info, and its key."""
-
-    key: str
-    value: Any
 
 
 class SuccessSignal:
@@ -74,11 +66,10 @@ class SuccessSignal:
         An environment may give the same dictionary, or the same array in it, at every step.
         """
         first, second = self.keys
-        key, value = first, info.get(first)
+        value = info.get(first)
         if value is None:
-            key, value = second, info.get(second) if second is not None else entry_of(info, first or "")
-        # What is plain says enough. Anything else is kept with its key, in case that it is no truth value.
-        return value if value is None or value.__class__ is bool else Said(str(key), copy.copy(value))
+            value = info.get(second) if second is not None else entry_of(info, first or "")
+        return value.copy() if value.__class__ is np.ndarray else value
 
     def of_step(self, moment: Moment) -> bool:
         """Return whether a step says success; no signal is no success."""
@@ -100,8 +91,13 @@ class SuccessSignal:
             return truth(moment.terminated, "terminated")
         said = moment.said
         if said is not None:
-            return said if isinstance(said, bool) else truth(said.value, f"info[{said.key!r}]")
+            return said if isinstance(said, bool) else truth(said, f"info[{self._key_of(moment)!r}]")
         return self._ask() if may_ask and self._setting == "auto" else None
+
+    def _key_of(self, moment: Moment) -> str | None:
+        """Return the entry of a step's info that says it."""
+        first, second = self.keys
+        return first if second is None or first in moment.info else second
 
     @staticmethod
     def _call(called: Callable[[Moment], Any], moment: Moment, is_there: bool) -> Any:
@@ -145,7 +141,8 @@ def truth(value: object, field: str) -> bool:
     plain = value
     if hasattr(value, "__array__"):
         given = np.asarray(value)
-        plain = given.item() if given.size == 1 else None
+        # What a mask covers is no value.
+        plain = given.item() if given.size == 1 and not np.ma.is_masked(value) else None
     if not isinstance(plain, int | float) or plain not in (0, 1):
         raise SettingsError.of(field, value, "give True or False")
     return bool(plain)

@@ -68,9 +68,11 @@ class Take:
         state: Where it stands.
         verdict: What the last step of a frozen take says of success; None where it says nothing.
         was_reset: Whether the simulation was reset inside its last step, which has ended it.
+        lost_last: Whether its last step is no row, for another reason.
         outcome: How it has ended; None before.
         moment: What the columns' callables are given.
         lane: Fills its rows.
+        is_on_time: Tells whether a step lasted as long as the others: `Watch.is_on_time`.
         led_on: Compares the simulation after a step with that before it: `Watch.after_step`. Whoever calls it must fail
             the take if it raises, since half a tick is open.
         ticks_per_step: Base ticks in a step of the environment.
@@ -100,13 +102,13 @@ class Take:
         self.began_ns = time.time_ns()
         self.state = OPEN
         self.verdict: bool | None = None
-        self.was_reset = False
+        self.was_reset = self.lost_last = False
         self.outcome: Outcome | None = None
         self.moment = source.moment
         # What its noise is keyed by: in another run with the same seeds it is the same.
         key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.lane = Lane(source, task, lambda tick, snapshots: hand_over(Seen(number, key, tick, snapshots)))
-        self.led_on = self.lane.watch.after_step
+        self.led_on, self.is_on_time = self.lane.watch.after_step, self.lane.watch.is_on_time
         self._owner = owner
         self._source = source
         self._counts = counts
@@ -169,10 +171,14 @@ class Take:
             return
         try:
             if lane.ticks == 0 and not self._source.has_rates and not self.was_reset:
+                if self.moment.done and not self._source.is_vouched_for(lane.elapsed()):
+                    self.lost_last = True
+                    lane.drop_half()
+                    return
                 self._owner.learn_rates(lane.elapsed())
                 lane.learn_rates()
                 self._take_rates()
-            lane.settle(new_policy_step, self.was_reset)
+            lane.settle(new_policy_step, self.was_reset or self.lost_last)
         except BaseException as error:  # as above
             self.fail(error)
             raise
@@ -207,6 +213,8 @@ class Take:
         snapshots = self.lane.observe()
         if snapshots:
             self.lane.snapshots = snapshots = draw(snapshots)
+        if self._source.task is not None:
+            self._source.task.read(self.moment)
         return self._source.present(), snapshots
 
     def freeze(self, verdict: Callable[[], bool | None]) -> None:
@@ -231,6 +239,11 @@ class Take:
     def set_task(self, index: int) -> None:
         """Set the task of the rows from here on."""
         self.lane.buffer.set_task(index)
+
+    @property
+    def said_task(self) -> str | None:
+        """What was said last of its task, where the setting ``task`` asks for it; None where nothing was."""
+        return None if self._source.task is None else self._source.task.of(self.moment)
 
     def ended(self, outcome: Outcome) -> Ended:
         """Close the half tick that is open, and return all that the worker needs.

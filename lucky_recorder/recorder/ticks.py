@@ -39,6 +39,7 @@ class Ticks:
             return
         if not self._has_warned and take.lane.ticks == 0:
             self._warn_of_late_commands()
+        take.lane.watch.take_at_once()
         take.settle(ran)
 
     @contextlib.contextmanager

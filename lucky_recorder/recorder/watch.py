@@ -33,12 +33,16 @@ class Watch:
     It has more attributes than a class here should: two comparisons are all that a step has time for, so what they
     need is kept at hand.
 
+    Attributes:
+        is_idle: Whether the simulation did not move in the last step of an episode.
+
     Args:
         source: The simulation.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.is_idle = False
         self._began = self._last = self._settled = math.nan
         self._steps = self._tick = self._still = 0
         self.attach(source)
@@ -64,7 +68,9 @@ class Watch:
         """Take over how long a tick lasts, once it is known."""
         period = self._source.period
         self._period = period
-        around = 0.0 if period is None else max(_LEAST, _ROUNDING * period)
+        # The times themselves are rounded, too: one that counts the seconds since 1970 is right to a quarter of a ms.
+        known = 0.0 if math.isnan(self._last) else self._last
+        around = 0.0 if period is None else max(_LEAST, _ROUNDING * period, 4 * math.ulp(known))
         self._low = -math.inf if period is None else period - around
         self._high = math.inf if period is None else period + around
 
@@ -113,6 +119,19 @@ class Watch:
             moved = now - self._settled
             self._refuse_uneven(gap, f"{moved:g} s of it passed outside of env.step, before tick {tick}: that tick")
 
+    def is_on_time(self) -> bool:
+        """Tell whether a step that is neither the first nor the last has lasted as long as the others: most have.
+
+        Where it has not, whoever asks looks closer, with `after_step`.
+        """
+        if self._time is None:
+            return True
+        now = self._time.time
+        if self._is_fresh or not self._low < now - self._last < self._high:
+            return False
+        self._settled = now
+        return True
+
     def after_step(self, is_done: bool = False, is_said: bool = False) -> bool:
         """Compare the simulation after a step with that before it.
 
@@ -128,14 +147,9 @@ class Watch:
         """
         if self._time is None:
             return not is_said
-        now = self._time.time
-        if self._low < now - self._last < self._high and not is_done and not self._is_fresh:
-            self._settled = now
+        if not is_done and not is_said and self.is_on_time():
             return True
-        return self._compare(Beat(now, self._count()), self._tick, is_done, is_said)
-
-    def _compare(self, now: Beat, tick: int, is_done: bool, is_said: bool) -> bool:
-        """Take a longer look at a step that is the first, the last, or unlike the others."""
+        now, tick = Beat(self._time.time, self._count()), self._tick
         self._check_stability(tick)
         # The steps are those of the last longer look: there were no fewer before this step.
         before = Beat(self._last, self._steps)
@@ -143,13 +157,23 @@ class Watch:
             self._settled = math.nan
             return False
         lasted = now.time - before.time
+        is_even = self._low < lasted < self._high
         # No row follows the last step, so no time stamp depends on how long it was: an action that is repeated until
-        # the episode is over is often cut short.
-        is_still = now.time == self._began and not self._source.is_measured
-        if not (self._low < lasted < self._high or is_done or is_still):
+        # the episode is over is often cut short. One that took no time at all had no command.
+        is_short = is_done and lasted < self._high
+        self.is_idle = is_short and not is_even and lasted <= _LEAST
+        is_still = now.time == self._began and not self._source.is_measured and not is_even
+        if self._still and not is_still:
+            self._refuse_stillness(tick)
+        self._still += is_still
+        if not (is_even or is_short or is_still):
             self._refuse_uneven(lasted, f"tick {tick} of the episode")
-        self._settled, self._steps, self._is_fresh = now.time, now.steps, False
+        self._settled, self._steps, self._is_fresh = now.time, now.steps, is_still
         return True
+
+    def take_at_once(self) -> None:
+        """Take note that a tick has no step of its own: the next look measures it."""
+        self._settled = math.nan
 
     def _check_stability(self, tick: int) -> None:
         counts = self._instabilities
@@ -197,7 +221,8 @@ class Watch:
         if self._source.is_measured or lasted <= 0:
             return _ALLOW
         measured = clock.show(clock.rate_of_step(lasted))
-        return f"where every tick lasts that long, data_hz={measured} says so; {_ALLOW}"
+        setting = "data_hz" if self._source.settings.control_hz is None else "control_hz"
+        return f"where every tick lasts that long, {setting}={measured} says so; {_ALLOW}"
 
     def elapsed(self) -> float:
         """Return how long the step that was just taken has lasted, in seconds of the simulation's own time."""

@@ -105,6 +105,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         course.arrivals.reset(result)
         if not keeps:
             course.begin(seed)
+            course.subject.note_reset()
             self._ran = True
         elif self.recorder.take is not None:
             course.rebind()
@@ -129,7 +130,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         moment, arrivals = take.moment, course.arrivals
         moment.obs = arrivals.observation
         # The environment may clip it in place.
-        moment.action = copied(action) if arrivals.keeps_all or course.parts is not None else action
+        moment.action = copied(action) if arrivals.keeps_actions or course.parts is not None else action
         period = self._policy_period
         new_policy_step = (period == 1 or take.steps % period == 0) and self._ran
         # An interrupt may strike anywhere in here. Then the row of this step is not whole, and the episode ends with
@@ -208,7 +209,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._course.begin_if_due()
         take = self.recorder.take
         if take is None or take.state is not OPEN:
-            raise StateError("observe() needs an open episode that goes on, and there is none; call reset() first")
+            raise StateError(
+                "observe() needs an open episode that goes on, and there is none; call reset(), or step, first"
+            )
         take.moment.obs, take.moment.action = self._course.arrivals.observation, None
         return self.observer.observe()
 
@@ -216,6 +219,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Set the task of the rows from here on, also in later episodes.
 
         Raises:
+            StateError: If the setting ``task`` says what rows are of.
             SettingsError: If no task of that index is registered.
         """
         self.recorder.set_task(index)
@@ -282,5 +286,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return self.step(action)
         before = self._course.subject.beat()
         result = self.env.step(action)
+        self._ran = True
         self._course.take_in_unrecorded(result, before)
         return result

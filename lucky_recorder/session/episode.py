@@ -104,13 +104,16 @@ class Episode:
             raise FormatError(f"{where}: {len(folder.entity_ids)} robots, info.json names {len(folder.robots)}")
         return stored.by_tick(self.rows(), stored.entity_column(folder.files, name), folder.entity_ids, where)
 
-    def missing(self) -> dict[str, int]:
+    def missing(self, robot: int | None = None) -> dict[str, int]:
         """Count the rows in which a column has no value; columns without a gap are left out.
+
+        Args:
+            robot: The id of the robot whose rows are counted, one of `Session.entity_ids`; None for all of them.
 
         Raises:
             FormatError: If the data file is missing or broken.
         """
-        return stored.missing(self._folder.files, self._folder.data_file(self.meta), self.index)
+        return stored.missing(self._folder.files, self._folder.data_file(self.meta), self.index, robot)
 
     def data_path(self) -> Path:
         """Return the path of the data file that holds the episode's rows.

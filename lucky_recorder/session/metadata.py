@@ -121,7 +121,8 @@ class MetadataWriter:
         self._root = root
         self._schema = schema
         self._chunking = chunking
-        self._tasks = tuple(tasks)
+        self._tasks = list(tasks)
+        self._tasks_written = -1
         self._writes = 0
         self._pending: list[Mapping[str, Any]] = []
 
@@ -130,20 +131,27 @@ class MetadataWriter:
         """Episodes finished since the last write."""
         return len(self._pending)
 
-    def add(self, episode: Mapping[str, Any]) -> None:
-        """Take a committed episode's row of ``meta/episodes``, to be listed by the next write."""
+    @property
+    def total_tasks(self) -> int:
+        """Tasks that are known by now, registered or found."""
+        return len(self._tasks)
+
+    def add(self, episode: Mapping[str, Any], new_tasks: Sequence[str] = ()) -> None:
+        """Take a committed episode's row of ``meta/episodes``, and its new tasks, to be listed by the next write."""
         self._pending.append(episode)
+        self._tasks += new_tasks
 
     def write(self, totals: Totals) -> None:
         """Write ``meta/`` so that it lists every episode taken so far."""
+        # Tasks first: no episode is listed before its tasks are. They are written again only where some were found.
+        if self._tasks_written != len(self._tasks):
+            write_tasks(self._root / layout.TASKS_PATH, self._tasks)
+            self._tasks_written = len(self._tasks)
         if self._pending:
             place = self._chunking.metadata(self._writes)
             write_episodes(layout.episodes_path(self._root, place), self._schema, self._pending)
             self._writes += 1
             self._pending = []
-        # Tasks do not change any more: once is enough, also where no episode was kept.
-        if self._writes <= 1:
-            write_tasks(self._root / layout.TASKS_PATH, self._tasks)
         # info.json last: it says how many episodes there are, and must not say it before meta/episodes lists them.
         write_json(self._root / layout.STATS_PATH, totals.stats())
         write_json(self._root / layout.INFO_PATH, info(self._schema, self._chunking, self._tasks, totals))

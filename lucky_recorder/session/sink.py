@@ -51,13 +51,11 @@ class SessionSink:
         # Known once `open` is called.
         self._is_open = False
         self._schema: Schema
-        self._tasks: tuple[str, ...]
         self._metadata: MetadataWriter
 
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
         """Learn what rows and frames are; a session holds whatever a schema says."""
         self._schema = schema
-        self._tasks = tuple(tasks)
         self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks)
         self._is_open = True
 
@@ -76,7 +74,7 @@ class SessionSink:
         episode = self._totals.episodes
         if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
-        row = self._episode_row(record, episode)
+        row, new_tasks = self._episode_row(record, episode), record.new_tasks(self._metadata.total_tasks)
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
         try:
             for key in record.videos:
@@ -90,7 +88,7 @@ class SessionSink:
             for one in staged:
                 one.discard()
             raise
-        return PreparedEpisode(self, record, row, staged, data)
+        return PreparedEpisode(self, record, row, new_tasks, staged, data)
 
     def _stage_labels(self, stream: Stream, episode: int) -> list[Staged]:
         """Write the file beside a mask video that maps its ids to names."""
@@ -112,7 +110,6 @@ class SessionSink:
 
     def _episode_row(self, record: EpisodeRecord, episode: int) -> dict[str, Any]:
         data = self._chunking.data(episode)
-        descriptions = self._tasks or (keys.DEFAULT_TASK,)
         row: dict[str, Any] = {
             keys.EPISODE_INDEX: episode,
             "chunk_index": data.chunk_index,
@@ -123,7 +120,7 @@ class SessionSink:
             "success": record.outcome.success,
             "dataset_from_index": self._totals.rows,
             "dataset_to_index": self._totals.rows + record.rows,
-            "tasks": [descriptions[i] for i in record.tasks],
+            "tasks": [description for _, description in sorted(record.tasks.items())],
         }
         for key, one in record.videos.items():
             stream = self._schema.stream(key)
@@ -134,7 +131,9 @@ class SessionSink:
             row |= {keys.video_column(key, part): value for part, value in said.items()}
         return row
 
-    def committed(self, record: EpisodeRecord, row: Mapping[str, Any], data: Path | None) -> None:
+    def committed(
+        self, record: EpisodeRecord, row: Mapping[str, Any], new_tasks: Sequence[str], data: Path | None
+    ) -> None:
         """Count an episode whose files all have their names, and write what falls due with it."""
         # Only here is the index used up: an episode whose commit has failed leaves no gap in the numbers.
         totals = self._totals
@@ -146,7 +145,7 @@ class SessionSink:
         totals.add_streams(colors)
         if data is None:  # no rows are recorded, and then there is no meta/
             return
-        self._metadata.add(row)
+        self._metadata.add(row, new_tasks)
         if self._chunking.episodes_per_file > 1:
             self._spools.append((data, row))
         with metadata_errors():
@@ -204,12 +203,14 @@ class PreparedEpisode:
         sink: SessionSink,
         record: EpisodeRecord,
         row: Mapping[str, Any],
+        new_tasks: Sequence[str],
         videos: Sequence[Staged],
         data: Staged | None,
     ) -> None:
         self._sink = sink
         self._record = record
         self._row = row
+        self._new_tasks = new_tasks
         self._videos = videos
         self._data = data
 
@@ -227,7 +228,8 @@ class PreparedEpisode:
                 with contextlib.suppress(OSError):
                     path.unlink()
             raise
-        self._sink.committed(self._record, self._row, self._data.path if self._data else None)
+        data = self._data.path if self._data else None
+        self._sink.committed(self._record, self._row, self._new_tasks, data)
 
     def discard(self) -> None:
         """Remove every temporary file."""

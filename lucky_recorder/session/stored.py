@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from lucky_recorder.episode import keys, limits
 from lucky_recorder.errors import FormatError
@@ -124,8 +126,14 @@ def _may_hold(group: pq.RowGroupMetaData, episode: int) -> bool:
     return True
 
 
-def missing(files: Folder, name: str, episode: int) -> dict[str, int]:
+def missing(files: Folder, name: str, episode: int, robot: int | None = None) -> dict[str, int]:
     """Count the rows of an episode in which a column has no value; columns without a gap are left out.
+
+    Args:
+        files: The session's files.
+        name: The data file.
+        episode: The episode's ``episode_index``.
+        robot: The id of the robot whose rows are counted; None for all of them.
 
     Raises:
         FormatError: If the data file is missing or broken.
@@ -133,8 +141,11 @@ def missing(files: Folder, name: str, episode: int) -> dict[str, int]:
     with files.parquet(name) as file:
         _refuse_twins(file.schema_arrow.names, files.path / name)
         gaps = [c for c in file.schema_arrow.names if _may_have_gaps(file.metadata, c, episode)]
-    rows = read_rows(files, name, episode, gaps)
-    return {c: lost for c in gaps if (lost := _rows_with_gaps(rows[c].combine_chunks()))}
+    whose = [] if robot is None else [entity_column(files, name)]
+    rows = read_rows(files, name, episode, list(dict.fromkeys([*gaps, *whose])))
+    for column in whose:
+        rows = rows.filter(pc.equal(rows[column], robot))
+    return {c: lost for c in gaps if (lost := int(have_gaps(rows[c].combine_chunks()).sum()))}
 
 
 def _may_have_gaps(metadata: pq.FileMetaData, name: str, episode: int) -> bool:
@@ -150,17 +161,17 @@ def _may_have_gaps(metadata: pq.FileMetaData, name: str, episode: int) -> bool:
     return False
 
 
-def _rows_with_gaps(column: pa.Array) -> int:
-    """Count the rows that have no value, or a list with a gap in it."""
-    if not pa.types.is_list(column.type):
-        return int(column.null_count)
-    whole = column.drop_null()
-    parents = pc.list_parent_indices(whole)
-    values = pc.list_flatten(whole)
-    while pa.types.is_list(values.type):
-        parents = parents.take(pc.list_parent_indices(values))
-        values = pc.list_flatten(values)
-    return int(column.null_count) + len(parents.filter(values.is_null()).unique())
+def have_gaps(column: pa.Array) -> NDArray[np.bool_]:
+    """Tell which rows have no value, or a list with a gap in it, shape ``(rows,)``."""
+    lost, rows, values = np.zeros(len(column), np.bool_), np.arange(len(column)), column
+    while True:
+        empty = values.is_null().to_numpy(zero_copy_only=False)
+        lost[rows[empty]] = True
+        if not pa.types.is_list(values.type):
+            return lost
+        # An empty place has no values below it.
+        rows, values = rows[~empty], values.drop_null()
+        rows, values = rows[pc.list_parent_indices(values).to_numpy()], pc.list_flatten(values)
 
 
 def by_tick(rows: pa.Table, column: str, ids: Sequence[int], where: str) -> pa.Table:

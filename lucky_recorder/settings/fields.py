@@ -46,5 +46,6 @@ class RecorderFields(TypedDict, total=False):
     cameras: Iterable[Camera | Mapping[str, Any]]
     lidars: Iterable[Lidar | Mapping[str, Any]]
     tasks: Iterable[str]
+    task: str | Callable[..., Any] | None
     koyu: KoyuSettings | Mapping[str, Any] | None
     formats: Iterable[str] | None

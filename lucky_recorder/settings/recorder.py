@@ -35,6 +35,7 @@ _DRONE = (
 )
 _UNEVEN = ("refuse", "allow")
 _SUCCESS = "give 'auto', 'terminated', 'info:KEY', a callable, or 'module:function'"
+_TASK = "give 'info:KEY', a callable, or 'module:function'; what is known beforehand is a list: tasks=[...]"
 # Python refuses longer waits on some systems (`threading.TIMEOUT_MAX`), and only when it is time to wait.
 _LONGEST_WAIT_S = 1_000_000
 _MOST_FILES = 1000
@@ -56,6 +57,17 @@ def _success(value: str | Callable[..., Any], *, field: str = "success") -> str 
     if isinstance(value, str) and (value in ("auto", "terminated") or v.is_keyed(value, "info")):
         return value
     raise SettingsError.of(field, value, _SUCCESS)
+
+
+def _task(value: str | Callable[..., Any] | None, *, field: str = "task") -> str | Callable[..., Any] | None:
+    if value is None or _is_function(value) or v.is_keyed(value, "info"):
+        return value
+    raise SettingsError.of(field, value, _TASK)
+
+
+def _is_function(value: object) -> bool:
+    """Tell whether a setting is a function, given or named; ``"info:KEY"`` is written like the name of one."""
+    return callable(value) or (v.is_callable_name(value) and not v.is_keyed(value, "info"))
 
 
 def _trigger(
@@ -158,6 +170,8 @@ class RecorderSettings:
         cameras: The camera bindings.
         lidars: The lidar sensors.
         tasks: Task descriptions, in index order.
+        task: What says the task of each row, where the environment knows it: ``info:KEY``, or a callable. Tasks that
+            are found so follow those of ``tasks``.
         koyu: What koyu bundles say of themselves, and where they go.
         formats: The formats written: ``session``, ``koyu``, both, or none of them where ``sinks`` take the episodes;
             None: the session, and bundles if ``koyu`` is given.
@@ -193,6 +207,7 @@ class RecorderSettings:
     cameras: tuple[Camera, ...] = attrs.field(default=(), converter=_cameras)
     lidars: tuple[Lidar, ...] = attrs.field(default=(), converter=_lidars)
     tasks: tuple[str, ...] = attrs.field(default=(), converter=v.texts)
+    task: str | Callable[..., Any] | None = attrs.field(default=None, converter=_task)
     koyu: KoyuSettings | None = attrs.field(default=None, converter=_koyu)
     formats: tuple[str, ...] | None = attrs.field(default=None, converter=_formats)
 
@@ -201,6 +216,7 @@ class RecorderSettings:
         _check_something_is_recorded(self)
         _check_masks(self)
         _check_poses(self)
+        _check_task(self)
         _check_chunk_numbers(self)
         _check_formats(self)
 
@@ -219,9 +235,12 @@ class RecorderSettings:
     @property
     def calls_success(self) -> bool:
         """Whether ``success`` is a function, given or named, that may look at anything."""
-        # "info:KEY" is written like the name of a function.
-        named = v.is_callable_name(self.success) and not v.is_keyed(self.success, "info")
-        return callable(self.success) or named
+        return _is_function(self.success)
+
+    @property
+    def calls_task(self) -> bool:
+        """Whether ``task`` is a function, given or named, that may look at anything."""
+        return _is_function(self.task)
 
     @property
     def recorded_cameras(self) -> tuple[Camera, ...]:
@@ -332,6 +351,11 @@ def _check_poses(settings: RecorderSettings) -> None:
     for camera in settings.posed_cameras if not settings.record_data else ():
         remedy = "a pose stands in the rows, and record_data is off; switch that on, or leave record_pose out"
         raise SettingsError.of(f"camera {camera.name!r}: record_pose", True, remedy)
+
+
+def _check_task(settings: RecorderSettings) -> None:
+    if settings.task is not None and not settings.record_data:
+        raise SettingsError.of("task", settings.task, "tasks stand in the rows, and record_data is off; leave it out")
 
 
 def _check_chunk_numbers(settings: RecorderSettings) -> None:

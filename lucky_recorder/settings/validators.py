@@ -32,6 +32,7 @@ Rate: TypeAlias = str | Number
 T = TypeVar("T")
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_HALF = "holds half a character (a surrogate); give proper Unicode"
 # What Windows takes for a device, whatever follows a dot; it takes the raised digits for digits.
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?", re.DOTALL)
 
@@ -122,9 +123,13 @@ def text(value: str, *, field: str = "value") -> str:
     """Accept a string that is not blank and can be written as UTF-8."""
     if not isinstance(value, str) or not value.strip():
         raise SettingsError.of(field, value, "give a text that is not empty")
-    if any("\ud800" <= c <= "\udfff" for c in value):
-        raise SettingsError.of(field, value, "holds half a character (a surrogate); give proper Unicode")
+    if _has_half_characters(value):
+        raise SettingsError.of(field, value, _HALF)
     return value
+
+
+def _has_half_characters(value: str) -> bool:
+    return any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def optional_text(value: str | None, *, field: str = "value") -> str | None:
@@ -147,6 +152,9 @@ def folder(value: str | os.PathLike[str], *, field: str = "value") -> Path:
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
         raise SettingsError.of(field, value, "give a folder")
+    # Python has them for bytes of a name that are no text. What is written names the folder, and is text.
+    if _has_half_characters(path):
+        raise SettingsError.of(field, value, _HALF)
     try:
         return Path(path).expanduser()
     except RuntimeError as error:  # ~name of a user who is not there
@@ -180,7 +188,7 @@ def portable(names: Iterable[str], *, field: str = "value") -> None:
     """
     seen: dict[str, str] = {}
     for name in names:
-        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+        folded = fold(name)
         if _DEVICE.fullmatch(folded):
             raise SettingsError.of(field, name, "Windows keeps this name for a device; choose another")
         if name.endswith((".", " ")):
@@ -188,6 +196,11 @@ def portable(names: Iterable[str], *, field: str = "value") -> None:
         if folded in seen:
             raise SettingsError.of(field, name, _collision(seen[folded], name))
         seen[folded] = name
+
+
+def fold(name: str) -> str:
+    """Return the one form of all names that are the same to some file system: see `portable`."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def _collision(first: str, second: str) -> str:

@@ -72,24 +72,29 @@ def test_a_rendered_picture_is_copied() -> None:
     assert picture.max() == 0
 
 
-# Every way in which pictures come that are none: their kind, and what the message must say of it.
+# Every way in which pictures come that are none and show what makes them one, and what the message must say of it.
 COLOUR = shades(HEIGHT, WIDTH)
 ALPHA = np.concatenate([COLOUR, np.full((HEIGHT, WIDTH, 1), 255, np.uint8)], axis=2)
 KINDS: dict[str, tuple[Any, str]] = {
     "rgba": (ALPHA, "there is an alpha channel"),
     "chw": (COLOUR.transpose(2, 0, 1), "colours come first"),
     "chw rgba": (ALPHA.transpose(2, 0, 1), "colours come first, there is an alpha channel"),
-    "float to 1": (COLOUR / 255, "values are float64"),
-    "float32 to 1": ((COLOUR / 255).astype(np.float32), "values are float32"),
-    "float to 255": (COLOUR.astype(np.float32), "values are float32"),
-    "int64": (COLOUR.astype(np.int64), "values are int64"),
-    "uint16": (COLOUR.astype(np.uint16), "values are uint16"),
+    "float to 1": (COLOUR / 255, "values are float64 from 0.00"),
+    "float32 to 1": ((COLOUR / 255).astype(np.float32), "values are float32 from 0.00"),
     "bool": (COLOUR > 30, "values are bool"),
     "grey": (COLOUR[..., 0], "there is no axis of colours, it is grey"),
     "grey with an axis": (COLOUR[..., :1], "it is grey"),
     "float chw rgba": ((ALPHA / 255).transpose(2, 0, 1), "colours come first, there is an alpha channel, values are"),
     "chw grey": (COLOUR[None, ..., 0], "colours come first, it is grey"),
 }
+
+
+def wrapper_in(message: str) -> Any:
+    """Run the line that a message hands out, as it stands."""
+    (line,) = re.findall(r"class Rgb\(gym.Wrapper\): .*", message)
+    names: dict[str, Any] = {"gym": gym}
+    exec(line, names)
+    return names["Rgb"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,13 +104,10 @@ def test_what_is_no_picture_is_refused_with_a_wrapper_that_makes_it_one(kind: st
     with pytest.raises(SettingsError, match=f"camera 'seen': env.render.*{fault}.*class Rgb") as caught:
         record(tmp_path, env, width=WIDTH, height=HEIGHT)
     assert list(tmp_path.iterdir()) == []
-    # What the message says is run as it stands.
-    (line,) = re.findall(r"class Rgb\(gym.Wrapper\): .*", str(caught.value))
-    names: dict[str, Any] = {"gym": gym}
-    exec(line, names)
-    frames = record(tmp_path, names["Rgb"](env), width=WIDTH, height=HEIGHT)
+    wrapped = wrapper_in(str(caught.value))(env)
+    frames = record(tmp_path, wrapped, width=WIDTH, height=HEIGHT)
     assert len(frames) == 2
-    made = rendered(names["Rgb"](env).render, camera("seen", source="render"))
+    made = film_of(wrapped.render)
     if kind == "bool":
         expected = (COLOUR > 30) * np.uint8(255)
     elif "grey" in kind:
@@ -113,6 +115,65 @@ def test_what_is_no_picture_is_refused_with_a_wrapper_that_makes_it_one(kind: st
     else:
         expected = COLOUR
     np.testing.assert_array_equal(made, expected)
+
+
+# Pictures that do not show which range they are of: the next one may be brighter, or darker.
+FLAT = np.ones((HEIGHT, WIDTH, 3))
+UNCERTAIN: dict[str, tuple[Any, str]] = {
+    "float, black": (0 * FLAT, "float64 from 0 to 0"),
+    "float32, black": ((0 * FLAT).astype(np.float32), "float32 from 0 to 0"),
+    "float, black under alpha": (np.concatenate([0 * FLAT, FLAT[..., :1]], axis=2), "float64 from 0 to 0"),
+    "float to 255": (COLOUR.astype(np.float32), "float32 from 1 to 64"),
+    "float from -1": (COLOUR / 127.5 - 1, "float64 from -0.992157 to -0.498039"),
+    "float below 0": (0.5 - COLOUR / 100, "float64 from -0.14 to 0.49"),
+    "NaN": (np.nan * FLAT, "float64, some of them NaN"),
+    "NaN among others": (np.where(COLOUR > 30, np.nan, COLOUR / 255), "float64, some of them NaN"),
+    "infinity": (np.inf * FLAT, "float64 from inf to inf"),
+    "int64": (COLOUR.astype(np.int64), "int64 from 1 to 64"),
+    "int8": (-COLOUR.astype(np.int8), "int8 from -64 to -1"),
+    "uint16": (COLOUR.astype(np.uint16) * 257, "uint16 from 257 to 16448"),
+    "uint16, chw": (COLOUR.astype(np.uint16).transpose(2, 0, 1), "uint16 from 1 to 64"),
+}
+
+
+@pytest.mark.parametrize("kind", UNCERTAIN)
+def test_where_a_picture_does_not_tell_its_range_the_choice_is_named(kind: str, tmp_path: Path) -> None:
+    picture, values = UNCERTAIN[kind]
+    with pytest.raises(SettingsError, match=f"values are {re.escape(values)}[.]") as caught:
+        record(tmp_path, Pictures(picture), width=WIDTH, height=HEIGHT)
+    assert list(tmp_path.iterdir()) == []
+    assert "class Rgb" not in str(caught.value)
+    assert "bring black to 0 and full brightness to 255, alike in every picture" in str(caught.value)
+    assert ("take self.env.render().transpose(1, 2, 0)," in str(caught.value)) == ("chw" in kind)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        255 * FLAT,
+        1.01 * FLAT,
+        -0.01 * FLAT,
+        np.nan * FLAT,
+        np.where(COLOUR > 30, np.nan, 0.5),
+        np.ones((HEIGHT, WIDTH, 3), np.int64),
+        np.ones((HEIGHT, WIDTH, 3), bool),
+    ],
+)
+@pytest.mark.parametrize("first", [COLOUR / 255, COLOUR > 30])
+def test_the_wrapper_makes_no_wrong_picture_of_another_kind_that_comes_later(first: Any, later: Any) -> None:
+    env = Pictures(first)
+    with pytest.raises(StreamError, match="class Rgb") as caught:
+        film_of(env.render)
+    wrapped = wrapper_in(str(caught.value))(env)
+    film_of(wrapped.render)
+    env.picture = np.zeros_like(first)
+    assert film_of(wrapped.render).max() == 0
+    env.picture = later
+    if later.dtype == first.dtype == bool:
+        assert film_of(wrapped.render).min() == 255
+        return
+    with pytest.raises(StreamError, match=f"camera 'seen': env.render.*values are {later.dtype}"):
+        film_of(wrapped.render)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.envs import scene_path
 from lucky_recorder.errors import SettingsError
 from tests.capture.drawing import Film, reference
 from tests.capture.models import OVERVIEW, arm, rows, scene, source_of
@@ -80,13 +79,43 @@ def test_a_model_with_other_columns_is_refused_every_time_and_the_old_one_kept(o
     assert source.rebind(model, data) is False
 
 
-def test_a_camera_that_the_new_model_lacks_is_refused() -> None:
-    source = source_of(scene("joint_zoo"), cameras=[OVERVIEW])
-    spec = mujoco.MjSpec.from_file(str(scene_path("joint_zoo")))
-    spec.delete(spec.camera("overview"))
-    other = spec.compile()
-    with pytest.raises(SettingsError, match="camera 'overview'"):
-        source.rebind(other, mujoco.MjData(other))
+INSIDE = (
+    """<camera name="eye" pos="0 0 1"/><body name="cube" pos="0 0 .3"><geom size=".1"/><site name="spot"/></body>"""
+)
+EYE = {"name": "eye", "width": 64, "height": 48}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "name", "lacks"),
+    [
+        ({"cameras": [EYE]}, "eye", "camera 'eye': source='eye': the model has no camera of that name"),
+        (
+            {"cameras": [{**EYE, "masks": ["cube"]}], "record_masks": True},
+            "cube",
+            "camera 'eye': masks='cube': the mode",
+        ),
+        (
+            {"columns": [lr.Column("c", "xpos:cube", shape=(3,))]},
+            "cube",
+            "column 'c': source='cube': the model has no body",
+        ),
+        ({"lidars": [{"name": "spot"}]}, "spot", "lidar 'spot': site='spot'"),
+        ({"robots": ["link"]}, "link", r"robots\[0\]='link': the model has no body"),
+    ],
+)
+def test_what_a_new_model_lacks_is_named_with_the_difference(recorded: Any, name: str, lacks: str) -> None:
+    def model(inside: str) -> mujoco.MjModel:
+        base = arm('<position name="m" joint="pan"/>', inside=INSIDE.replace(f'"{name}"', f'"{inside}"'))
+        return base if name != "link" or inside == name else scene("pick_cube")
+
+    source = source_of(model(name), **recorded)
+    other = model("another")
+    said = "the environment replaced its model, or its data, and this session cannot go on with the new one: "
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=said + lacks):
+            source.rebind(other, mujoco.MjData(other))
+    again = model(name)
+    assert source.rebind(again, mujoco.MjData(again)) is True
 
 
 def test_new_data_and_a_changed_texture_at_once() -> None:
@@ -206,3 +235,33 @@ def test_keeping_the_episode_across_a_new_model(record: Any, read_back: Any) -> 
     assert episode.rows["frame_flags"].tolist() == [3, 3]
     means = episode.frames["overview"].reshape(2, -1, 3).mean(axis=1)
     assert means.argmax(axis=1).tolist() == [0, 1]
+
+
+class RebuiltInside(Rebuilt):
+    """Makes everything anew inside every step, too; time and the joint go on."""
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        old, self.episode = self.data, self.episode + 1
+        self._load()
+        self.data.time, self.data.qpos[:], self.data.ctrl[:] = old.time, old.qpos, old.ctrl
+        return result
+
+
+@pytest.mark.parametrize("frame_rate", [50, 25])
+def test_textures_are_those_of_the_model_of_the_tick(record: Any, read_back: Any, frame_rate: int) -> None:
+    """A texture is in the rendering context, which belongs to one model."""
+    camera = lr.Camera("overview", width=64, height=48, frame_rate=frame_rate)
+    env = record(RebuiltInside(), mode="robot_arm", cameras=[camera], columns=[])
+    env.reset()
+    for _ in range(8):
+        env.step(np.ones(1))
+    env.end_episode(success=True)
+    env.close()
+    [episode] = read_back(env.session_path)
+    assert episode.rows["observation.state"][:, 0].tolist() == list(range(8))
+    # In step k it is model k + 1 that takes the command, at the end of its range.
+    assert episode.rows["action"][:, 0].tolist() == [k + 3 for k in range(8)]
+    means = episode.frames["overview"].reshape(8 * frame_rate // 50, -1, 3).mean(axis=1)
+    assert means.argmax(axis=1).tolist() == [k % 3 for k in range(0, 8, 50 // frame_rate)]
+    assert (means.max(axis=1) > 200).all()

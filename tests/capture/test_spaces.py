@@ -204,7 +204,6 @@ def test_a_name_that_may_mean_two_parts_is_refused(tmp_path: Path) -> None:
     both = spaces.Dict({"a": spaces.Dict({"b": BOX}), "a.b": BOX, "c": BOX})
     column = [lr.Column("mine", "gym:obs.a.b")]
     refused(tmp_path, Says(both), "source='gym:obs.a.b': is ambiguous", "('a', 'b')", "('a.b',)", columns=column)
-    refused(tmp_path, Says(BOX, both), "columns='gym.action.a.b': stands twice", gym_columns=True)
     parts = [{"a": {"b": np.float32([1, 2])}, "a.b": np.float32([3, 4]), "c": np.float32([5, 6])}]
     session = recorded(tmp_path, Says(both, says=parts), columns=[lr.Column("mine", "gym:obs.c", shape=(2,))])
     assert values(session, "mine") == [[5, 6]] * STEPS
@@ -216,9 +215,26 @@ def test_a_part_of_an_action_that_names_no_column_is_refused(tmp_path: Path, key
     refused(tmp_path, Says(BOX, space), "gym_columns=True", f"part {key!r} of the action space", gym_columns=True)
 
 
-def test_parts_that_differ_in_case_only_are_refused_together(tmp_path: Path) -> None:
-    space = spaces.Dict({"Arm": BOX, "arm": BOX})
-    refused(tmp_path, Says(BOX, space), "gym.action.arm", "is the same name as 'gym.action.Arm'", gym_columns=True)
+@pytest.mark.parametrize(
+    ("space", "alike"),
+    [
+        (spaces.Dict({"Arm": BOX, "arm": BOX}), "column='gym.action.arm': is the same name as 'gym.action.Arm'"),
+        (spaces.Dict({"a": spaces.Dict({"b": BOX}), "a.b": BOX}), "column='gym.action.a.b': stands twice"),
+        (spaces.Dict({"a.1": BOX, "a": spaces.Tuple([BOX, BOX])}), "column='gym.action.a.1': stands twice"),
+        (spaces.Dict({"\u00e9": BOX, "e\u0301": BOX}), "is the same name as"),
+        (spaces.Dict({"A.b": BOX, "a": spaces.Dict({"B": BOX})}), "column='gym.action.a.B': is the same name as"),
+    ],
+)
+def test_parts_that_would_be_one_column_are_refused_with_what_helps(tmp_path: Path, space: Any, alike: str) -> None:
+    remedy = "leave it off, and record each with a Column of your own, such as a callable of moment.action, or rename"
+    said = "gym_columns=True: two parts of the action space would be one column; "
+    refused(tmp_path, Says(BOX, space), said, remedy, alike, gym_columns=True)
+
+
+def test_a_column_of_ones_own_that_is_called_like_a_part_is_refused(tmp_path: Path) -> None:
+    own = [lr.Column("gym.action.Arm", "gym:reward")]
+    said = "columns='gym.action.Arm': is the same name as 'gym.action.arm'"
+    refused(tmp_path, Says(BOX, spaces.Dict({"arm": BOX})), said, columns=own, gym_columns=True)
 
 
 @pytest.mark.parametrize(

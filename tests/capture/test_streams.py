@@ -17,7 +17,7 @@ from lucky_recorder.capture.streams import scans_of, streams_of
 from lucky_recorder.session.features import features
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.sensors import DEPTH_SENSORS, Diagnostic, depth_sensor
-from tests.capture.models import scene, source_of
+from tests.capture.models import arm, scene, source_of
 
 SIZE = {"width": 64, "height": 48}
 
@@ -224,5 +224,67 @@ def test_a_camera_that_is_on_and_writes_nothing_is_told(caplog: pytest.LogCaptur
     assert wrist.startswith("camera 'wrist' is enabled and writes nothing: record_color_video is off, and its masks")
     caplog.clear()
     source_of(scene("pick_cube"), cameras=cameras, record_color_video=False, record_cameras=False)
-    source_of(scene("pick_cube"), cameras=cameras)
+    source_of(scene("pick_cube"), cameras=cameras[:1])
     assert not caplog.records
+
+
+MASKED = {"name": "wrist", "masks": ["cube"], **SIZE}
+OFF = {"name": "off", "source": "wrist", "masks": ["cube"], "enabled": False, **SIZE}
+UNMASKED = {"name": "unmasked", "source": "wrist", "masks": ["cube"], "record_masks": False, **SIZE}
+POSED = {"name": "front", "record_pose": True, **SIZE}
+NONE = "record_masks is on and no mask is written: "
+
+
+@pytest.mark.parametrize(
+    ("cameras", "gates", "told"),
+    [
+        ([OFF], {"record_masks": True}, [f"{NONE}camera 'off' has enabled=False; switch that on"]),
+        ([UNMASKED], {"record_masks": True}, [f"{NONE}camera 'unmasked' has record_masks=False; "]),
+        ([OFF, UNMASKED], {"record_masks": True}, [f"{NONE}camera 'off' has enabled=False, camera 'unmasked' has rec"]),
+        ([MASKED, OFF], {"record_masks": True, "record_cameras": False}, [f"{NONE}record_cameras is off; switch that"]),
+        ([MASKED, OFF, UNMASKED], {"record_masks": True}, []),
+        ([MASKED], {}, ["record_masks is off, and the cameras wrist name masks: none is written; switch record_masks"]),
+        (
+            [MASKED, {**MASKED, "name": "b", "source": "wrist"}],
+            {},
+            ["record_masks is off, and the cameras wrist, b na"],
+        ),
+        ([MASKED], {"record_cameras": False}, []),
+        ([OFF, UNMASKED], {}, []),
+        ([MASKED], {"record_color_video": False}, ["camera 'wrist' is enabled and writes nothing"]),
+        ([POSED], {}, []),
+        ([POSED], {"record_cameras": False}, ["camera 'front': record_pose is on and no pose is written: record_cam"]),
+        ([{**POSED, "enabled": False}], {}, ["camera 'front': record_pose is on and no pose is written: camera 'fron"]),
+        (
+            [POSED],
+            {"record_color_video": False},
+            ["camera 'front' is enabled and writes nothing", "camera 'front': record_pose is on and no pose is writt"],
+        ),
+    ],
+)
+def test_what_is_asked_for_and_switched_off_elsewhere_is_told_once(
+    cameras: list[dict[str, Any]], gates: dict[str, bool], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    source_of(scene("pick_cube"), cameras=cameras, **gates)
+    messages = caplog.messages
+    assert len(messages) == len(told)
+    assert all(message.startswith(said) for message, said in zip(messages, told, strict=True)), messages
+
+
+@pytest.mark.parametrize("gates", [{}, {"record_color_video": False}])
+def test_masks_are_looked_up_while_record_masks_is_off(gates: dict[str, bool]) -> None:
+    wrong = {**MASKED, "masks": ["cube", "qube"]}
+    with pytest.raises(lr.SettingsError, match="camera 'wrist': masks='qube': the model has neither"):
+        source_of(scene("pick_cube"), cameras=[wrong], **gates)
+    # Not where the camera's own switches, or that of all cameras, are off.
+    for off in ({"enabled": False}, {"record_masks": False}):
+        source_of(scene("pick_cube"), cameras=[{**wrong, **off}], **gates)
+    source_of(scene("pick_cube"), cameras=[wrong], **{**gates, "record_cameras": False})
+
+
+def test_another_model_need_not_have_what_no_mask_records() -> None:
+    masked = {"name": "seen", "source": {}, "masks": ["cube"], **SIZE}
+    inside = '<body name="cube" pos="0 0 .3"><geom size=".1"/></body>'
+    source = source_of(arm('<motor joint="pan"/>', inside=inside), cameras=[masked])
+    model = arm('<motor joint="pan"/>', inside=inside.replace("cube", "ball"))
+    assert source.rebind(model, mujoco.MjData(model))

@@ -34,7 +34,7 @@ LONG = "ä" * (LONGEST_TEXT // 2)
     ],
 )
 def test_what_is_a_text(given: Any, kept: str | None) -> None:
-    settled = text("c", given)
+    settled = text("column 'c': the source", given)
     assert settled == kept
     assert type(settled) in (str, type(None))
 
@@ -53,7 +53,7 @@ def test_what_is_a_text(given: Any, kept: str | None) -> None:
 )
 def test_what_is_no_text_is_refused_with_the_column(given: Any, why: str) -> None:
     with pytest.raises(CaptureError, match=f"^column 'c': .*{why}"):
-        text("c", given)
+        text("column 'c': the source", given)
 
 
 def stored(path: Any) -> pa.Table:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
+from lucky_recorder.episode.schema import Field
 from lucky_recorder.testing import check_koyu, check_session
 from tests.session.building import Recording, arm_schema, camera
 
@@ -41,6 +43,20 @@ def test_what_was_left_out_is_told(recording: Recording, tmp_path: Path) -> None
     done = convert(failing.root, "--koyu", tmp_path / "bundles")
     assert done.exit_code == 0
     assert done.stderr == "1 episodes left out: one of their streams has failed and left no video\n"
+
+
+def test_what_bundles_do_not_hold_is_told(tmp_path: Path) -> None:
+    extra = [Field("said", "string", nullable=True), Field("felt", "float64", nullable=True, has_stats=True)]
+    recording = Recording(tmp_path / "session", arm_schema(extra=extra))
+    recording.keep(3, missing={"felt": np.array([True, False, True])})
+    done = convert(recording.close(), "--koyu", tmp_path / "bundles")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        0,
+        [
+            "koyu bundles hold numbers only, and are made without the columns of texts: said",
+            "koyu bundles hold NaN where a column has no value in a row: felt (2 rows)",
+        ],
+    )
 
 
 def test_one_of_the_two_must_be_said(recording: Recording, tmp_path: Path) -> None:

@@ -104,6 +104,13 @@ def test_records_an_environment_by_its_id(record, only_session, place):
     assert session.episodes["success"].to_pylist() == [True, True]
 
 
+def test_records_the_tasks_that_something_says(record, only_session, place):
+    file = custom(place, 'tasks = ["Wait"]')
+    result = record("--config", file, "--episodes", 1, "--task-from", "tests.recorder.saying:by_count")
+    assert result.exit_code == 0, result.output
+    assert only_session().tasks == ["Wait", "Low", "High"]
+
+
 def test_records_every_stream(record, only_session):
     result = record(
         *("--env", "LuckyRecorder/PickCube-v0", "--episodes", 1, "--camera", "front:64x48", "--video-format", "av1"),

@@ -26,6 +26,9 @@ from tests.session.building import Recording, arm_schema, camera, small_session
 
 FRONT = CAMERAS[0]
 
+# Said of the session below by every test; two of them look at it.
+pytestmark = pytest.mark.filterwarnings("ignore:koyu bundles hold:UserWarning")
+
 
 def koyu(path: Path, **fields: Any) -> lr.KoyuSettings:
     return lr.KoyuSettings(name="converted", path=path, **fields)
@@ -74,6 +77,18 @@ def test_a_session_s_episodes_become_bundles(session: Recording, tmp_path: Path)
     lifted = dataset.columns(1)["lifted"][:, 0]
     assert np.isnan(lifted).tolist() == [True, False, False, False]
     assert lifted[1:].tolist() == session.committed[1].columns["lifted"][1:].tolist()
+
+
+def test_what_bundles_do_not_hold_is_told(session: Recording, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.warns(UserWarning, match="koyu bundles hold") as told:
+        session_to_koyu(session.root, koyu(tmp_path / "bundles"))
+    assert [str(one.message) for one in told] == [
+        "koyu bundles hold numbers only, and are made without the columns of texts: said",
+        "koyu bundles hold NaN where a column has no value in a row: lifted (1 row)",
+    ]
+    assert {one.filename for one in told} == {__file__}
+    # Once: the log says it of a recording only.
+    assert caplog.messages == []
 
 
 def test_videos_are_linked(session: Recording, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def make_record(
     attempt: int = 0,
     outcome: Outcome = Outcome(True),  # noqa: B008 - immutable
     tasks: Sequence[int] = (0,),
+    described: Sequence[str] = TASKS,
     values: dict[str, Any] | None = None,
     **fields: Any,
 ) -> EpisodeRecord:
@@ -63,7 +64,7 @@ def make_record(
         counted = 1000 * attempt + np.arange(rows)[:, None] + np.arange(column.size) / 8
         columns[column.name] = counted.reshape(rows, *column.shape).astype(column.dtype)
     videos = {s.key: _film(sink.stream_path(s.key, attempt, ".mp4"), s, ticks, attempt) for s in schema.streams}
-    occurring = tuple(sorted({int(t) for t in columns["task_index"]}))
+    occurring = {index: described[index] for index in sorted({int(t) for t in columns["task_index"]})}
     return EpisodeRecord(
         attempt, ticks, rows, columns | (values or {}), outcome, occurring, videos, began_ns=BEGAN_NS, **fields
     )

@@ -83,11 +83,17 @@ def test_a_bundle_needs_state_and_action(columns: list[Field], settings: KoyuSet
         layout_of(custom_schema(*columns), settings)
 
 
-@pytest.mark.parametrize("name", ["step", "action.actuators"])
+@pytest.mark.parametrize("name", ["step", "Step", "STEP", "\u017ftep", "action.actuators", "Action.Actuators"])
 def test_names_of_the_formats_own_are_refused(name: str) -> None:
     schema = arm_schema(extra=[GYM_ACTION, Field(name, "float64")])
     with pytest.raises(SettingsError, match=f"^column name='{name}'"):
         layout_of(schema, GYM)
+
+
+def test_names_that_differ_in_case_only_are_refused() -> None:
+    schema = arm_schema(extra=[Field("f1", "float64"), Field("F1", "float64")])
+    with pytest.raises(SettingsError, match=r"^column name='F1': is the same name as 'f1'"):
+        layout_of(schema, PLAIN)
 
 
 @pytest.mark.parametrize(

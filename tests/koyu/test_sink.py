@@ -192,13 +192,37 @@ def test_what_overflows_is_named_and_leaves_nothing(tmp_path: Path, robots: tupl
     assert read_manifest(tmp_path)["episodes"] == []
 
 
-def test_what_is_missing_is_nan(tmp_path: Path) -> None:
-    schema = arm_schema(extra=[Field("seen", "float64", nullable=True)])
+def test_what_is_missing_is_nan_and_the_log_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    schema = arm_schema(extra=[Field(name, "float64", nullable=True) for name in ("seen", "felt", "whole")])
     sink = make_sink(tmp_path, schema)
-    keep(sink, schema, 3, missing={"seen": np.array([False, True, False])})
+    keep(sink, schema, 3, missing={"seen": np.array([False, True, False]), "whole": np.zeros(3, bool)})
+    keep(
+        sink,
+        schema,
+        3,
+        attempt=1,
+        missing={"seen": np.array([True, True, False]), "felt": np.array([False, False, True])},
+    )
+    dropped = make_record(sink, schema, 3, attempt=2, missing={"felt": np.ones(3, bool)})
+    sink.prepare(dropped).discard()
+    assert caplog.messages == []
     sink.close()
-    (read,) = read_dataset(tmp_path)
-    assert np.isnan(read.rows["seen"][:, 0]).tolist() == [False, True, False]
+    assert caplog.messages == [
+        f"{tmp_path}: koyu bundles hold NaN where a column has no value in a row: seen (3 rows), felt (1 row)"
+    ]
+    reads = read_dataset(tmp_path)
+    assert [np.isnan(read.rows["seen"][:, 0]).sum() for read in reads] == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["action", "observation.state"])
+def test_an_action_or_a_state_that_is_missing_is_refused(tmp_path: Path, name: str) -> None:
+    schema = arm_schema(robots=("left", "right"))
+    sink = make_sink(tmp_path, schema)
+    record = make_record(sink, schema, 3, missing={name: np.array([False, False, False, True, False, False])})
+    with pytest.raises(CaptureError, match=rf"^take 0, robot 'right', row 1, column '{name}': has no value: every row"):
+        sink.prepare(record)
+    sink.close()
+    assert read_manifest(tmp_path)["episodes"] == []
 
 
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
@@ -230,7 +254,7 @@ def test_without_tasks_and_cameras_there_is_still_a_bundle(tmp_path: Path) -> No
     schema = arm_schema()
     sink = KoyuSink(tmp_path, KoyuSettings("cubes"))
     sink.open(schema, ())
-    keep(sink, schema, 2)
+    keep(sink, schema, 2, described=("Default Task",))
     sink.close()
     (read,) = read_dataset(tmp_path)
     assert read.sidecar["task_description"] == "Default Task"

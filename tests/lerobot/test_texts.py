@@ -53,7 +53,26 @@ def test_a_text_that_is_missing_anywhere_leaves_its_column_out(tmp_path: Path, r
     assert rows["whole"].to_pylist() == Session(source).episode(1).rows()["whole"].to_pylist()[:: len(robots)]
 
 
-@pytest.mark.parametrize("name", ["observation.said", "action.said"])
+@pytest.mark.parametrize("robot", ["left", "right"])
+def test_only_what_the_chosen_robot_s_rows_lack_counts(tmp_path: Path, robot: str) -> None:
+    lacks = {"left": [True, False] * 4, "right": [False, False, False, True, False, True, False, False]}
+    extra = [Field(name, "float64", nullable=True, has_stats=True) for name in lacks]
+    recording = Recording(tmp_path / "session", arm_schema(robots=("left", "right"), extra=extra))
+    recording.keep(4)
+    recording.keep(4, missing={name: np.array(gone) for name, gone in lacks.items()})
+    made = lr.lerobot_view(recording.close(), tmp_path / "view", robot=robot)
+    rows = {"left": 4, "right": 2}[robot]
+    assert made.left_out == (f"column {robot}: {rows} rows have no value",)
+    assert check_lerobot(made.path) == []
+    other = {"left": "right", "right": "left"}[robot]
+    kept = np.concatenate([np.array(e.rows([other])[other].to_pylist()) for e in Session(made.path)])
+    np.testing.assert_array_equal(kept, recording.all_rows(other)[("left", "right").index(robot) :: 2])
+
+
+NAMES = ("observation.said", "observation_said", "observations", "action.said", "action_said", "actions")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_text_that_policies_would_take_for_numbers_is_left_out(tmp_path: Path, name: str) -> None:
     source = session_of(tmp_path, name)
     [broken] = check_lerobot(source)

@@ -11,8 +11,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import Autoreset
 
+from lucky_recorder import Column
 from lucky_recorder.testing import CountEnv, _load_room
 
+ROBOT = {"mode": "robot_arm", "gym_columns": True, "columns": [Column("obs", "gym:obs")]}
 FINAL = {"final_obs": None, "final_observation": None, "terminal_observation": None}
 
 

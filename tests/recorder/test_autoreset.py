@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.wrappers import TimeLimit
 
 import lucky_recorder as lr
 from lucky_recorder.testing import CountEnv
-from tests.recorder.resetting import KINDS, Books, Hard, NextStep, SameStep, WarmsUp, drive
+from tests.recorder.resetting import KINDS, ROBOT, Books, Hard, NextStep, SameStep, WarmsUp, drive
 
 # Every length, the shortest too; an odd number of them, so that an extra reset does not leave one out.
 LENGTHS = [2, 1, 3, 5, 1]
-ROBOT = {"mode": "robot_arm", "gym_columns": True, "columns": [lr.Column("obs", "gym:obs")]}
 EITHER = pytest.mark.parametrize("calls_reset", [False, True], ids=["never resets", "resets"])
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the environment reset itself inside a step", "ignore:.*steps came after one that had ended"
@@ -210,6 +210,27 @@ def test_what_is_said_between_two_episodes_is_of_the_next(record: Any, read_back
     assert second.rows["frame_flags"].tolist() == [2, 1]
 
 
+def test_commands_of_steps_that_are_recorded_in_parts(record: Any, read_back: Any) -> None:
+    """A camera is faster than the environment, and a row is read once more when its step is over: not after a reset."""
+    inner = gym.make("LuckyRecorder/PickCube-v0", max_episode_steps=3)
+    names = [inner.unwrapped.model.actuator(i).name for i in range(2)]
+    columns = [lr.Column(f"{how}.{n}", f"ctrl:{n}", allow_nan=how == "nan") for n in names for how in ("plain", "nan")]
+    camera = {"name": "front", "width": 64, "height": 48, "frame_rate": 100}
+    env = record(SameStep(inner), mode="robot_arm", cameras=[camera], columns=columns, success="terminated")
+    env.reset(seed=0)
+    for _ in range(6):
+        env.step(np.full(inner.action_space.shape, 0.5, np.float32))
+    env.close()
+    episodes = read_back(env.session_path)
+    assert len(episodes) == 2
+    for episode in episodes:
+        rows = episode.rows
+        assert len(rows["index"]) == 3
+        for name in names:
+            assert rows[f"plain.{name}"].tolist() == rows[f"nan.{name}"].tolist()
+        assert all((rows[f"plain.{name}"] != 0).all() for name in names)
+
+
 def test_looking_begins_the_next_episode(record: Any, read_back: Any, counts: Any, wall: Any) -> None:
     env = record(SameStep(CountEnv(3, mujoco=True)), cameras=[wall], **ROBOT)
     books = Books(env, env.unwrapped)
@@ -303,79 +324,6 @@ def test_steps_after_done_are_counted_in_one_warning(record: Any, read_back: Any
     assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0, 1, 2], [100, 101, 102]]
 
 
-class Checks(CountEnv):
-    """Knows of success only as long as its episode lasts."""
-
-    asked_at: list[int]
-
-    def _check_success(self) -> bool:
-        self.asked_at.append(self.count)
-        return self.t == 3
-
-
-def test_an_environment_that_was_reset_inside_the_step_is_not_asked(record: Any, read_back: Any) -> None:
-    inner = Checks(3, succeeds=None, mujoco=True)
-    inner.asked_at = []
-    env = record(SameStep(inner), mode="robot_arm", columns=[])
-    books = Books(env, inner)
-    with pytest.warns(UserWarning, match="says nothing about success"):
-        drive(books, 6, calls_reset=False)
-    env.close()
-    assert inner.asked_at == []
-    assert [e.meta["success"] for e in read_back(env.session_path)] == [False, False]
-
-
-LOOKS = {
-    "obs": lambda moment: moment.obs[0] > 0,
-    "obs as an array": lambda moment: np.asarray(moment.obs).any(),
-    "data": lambda moment: moment.data.qpos[0] > 0,
-    "env": lambda moment: moment.env.count > 0,
-}
-
-
-@pytest.mark.parametrize("gym_columns", [False, True])
-@pytest.mark.parametrize("looks", LOOKS)
-def test_a_callable_verdict_is_never_shown_the_next_episode(
-    record: Any, read_back: Any, looks: str, gym_columns: bool
-) -> None:
-    inner = CountEnv(3, mujoco=True)
-    env = record(SameStep(inner), success=LOOKS[looks], **{**ROBOT, "gym_columns": gym_columns})
-    books = Books(env, inner)
-    books.reset(seed=0)
-    for n in range(2):
-        books.step(0.5)
-        books.step(0.5)
-        with pytest.raises(lr.CaptureError, match=r"are gone.*info\['final_obs'\]"):
-            books.step(0.5)
-        books.inner.t, books.is_over = 0, False
-        assert env.is_recording, n
-    env.close()
-    assert [(e.rows["obs"].tolist(), e.meta["success"]) for e in read_back(env.session_path)] == [
-        ([0, 1], False),
-        ([100, 101], False),
-    ]
-
-
-@pytest.mark.parametrize("says", ["final_obs", "final_observation", "terminal_observation"])
-def test_a_callable_verdict_sees_the_last_observation_where_info_gives_it(
-    record: Any, read_back: Any, says: str
-) -> None:
-    inner, asked = CountEnv(3, mujoco=True), []
-    env = record(SameStep(inner, says), mode="robot_arm", columns=[], success=lambda m: bool(asked.append(m.obs[0])))
-    drive(Books(env, inner), 6, calls_reset=False)
-    env.close()
-    assert asked == [3, 103]
-    assert [e.meta["success"] for e in read_back(env.session_path)] == [False, False]
-
-
-def test_a_callable_verdict_may_go_by_what_the_step_returned(record: Any, read_back: Any) -> None:
-    inner = CountEnv(3, mujoco=True)
-    env = record(SameStep(inner), mode="robot_arm", columns=[], success=lambda m: m.reward == 2 and m.terminated)
-    drive(Books(env, inner), 6, calls_reset=False)
-    env.close()
-    assert [e.meta["success"] for e in read_back(env.session_path)] == [True, True]
-
-
 def test_actions_are_the_commands_and_not_what_the_reset_left(record: Any, read_back: Any) -> None:
     inner = CountEnv(4, mujoco=True)
     env = record(SameStep(inner), columns=[lr.Column("command", "ctrl:push")])
@@ -383,3 +331,30 @@ def test_actions_are_the_commands_and_not_what_the_reset_left(record: Any, read_
     env.close()
     assert [e.rows["command"].tolist() for e in read_back(env.session_path)] == [[0.5, 1.5, 2.5], [4.5, 5.5, 6.5]]
     assert np.array_equal(inner.data.ctrl, [0])
+
+
+class ResetsAndGoesOn(NextStep):
+    """Resets at the beginning of the step after the last one, and then takes the step."""
+
+    def step(self, action: Any) -> Any:
+        if self.is_over:
+            self.reset()
+        return super().step(action)
+
+
+def steps(env: Any, count: int) -> None:
+    for t in range(count):
+        env.step(np.full(1, t + 0.5, np.float32))
+
+
+@pytest.mark.parametrize("make", [CountEnv, Hard, WarmsUp])
+def test_a_first_step_that_nobody_can_look_into_is_told_of_once(record: Any, read_back: Any, make: Any) -> None:
+    env = record(ResetsAndGoesOn(make(3, mujoco=True)), **ROBOT)
+    env.reset(seed=0)
+    with pytest.warns(RuntimeWarning, match="at the beginning of the step .* call env.reset") as caught:
+        steps(env, 12)
+    assert len(caught) == 1
+    env.close()
+    episodes = read_back(env.session_path)
+    assert [e.rows["obs"].tolist() for e in episodes] == [[0, 1, 2], [101, 102], [201, 202], [301, 302]]
+    assert [e.rows["action"][:, 0].tolist() for e in episodes[1:]] == [[4.5, 5.5], [7.5, 8.5], [10.5, 11.5]]

@@ -184,7 +184,7 @@ def test_an_outcome_is_a_verdict_unless_said_otherwise() -> None:
 
 
 def test_records_share_no_videos() -> None:
-    first, second = (EpisodeRecord(i, 0, 0, {}, Outcome(False), ()) for i in range(2))
+    first, second = (EpisodeRecord(i, 0, 0, {}, Outcome(False), {}) for i in range(2))
     assert first.videos == {}
     assert first.videos is not second.videos
     assert first.reproducible is False

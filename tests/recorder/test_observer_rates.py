@@ -101,3 +101,49 @@ def test_where_a_reset_is_marked_time_begins_anew(bare: Any, read_back: Any) -> 
     tick(observer, 10, 10)
     observer.end_current_episode(success=True)
     assert lengths(observer, read_back) == [(6, True)]
+
+
+def around(observer: Any, *lasts: int) -> None:
+    """Take steps around the physics, each of so many of its steps."""
+    for steps in lasts:
+        with observer.step():
+            mujoco.mj_step(observer.env.model, observer.env.data, steps)
+
+
+def test_ticks_around_steps_and_at_once_take_turns(bare: Any, read_back: Any) -> None:
+    observer, _ = bare()
+    observer.start_recording()
+    around(observer, 10)
+    tick(observer, 10, 10)
+    around(observer, 10, 10)
+    tick(observer, 10)
+    observer.end_current_episode(success=True)
+    assert lengths(observer, read_back) == [(6, True)]
+
+
+def test_between_them_an_uneven_one_is_found(bare: Any, read_back: Any) -> None:
+    observer, _ = bare()
+    observer.start_recording()
+    around(observer, 10)
+    with pytest.raises(lr.CaptureError, match=r"lasted 0\.03 s"):
+        tick(observer, 15, 10)
+    assert lengths(observer, read_back) == [(2, False)]
+
+
+def test_a_remedy_names_the_setting_that_says_the_rate(bare: Any) -> None:
+    observer, _ = bare(data_hz=25, control_hz=50)
+    observer.start_recording()
+    with pytest.raises(lr.CaptureError, match=r"lasted 0\.04 s .* control_hz=25 says so"):
+        tick(observer, 20, 20)
+
+
+def test_a_step_in_which_nothing_moves_fails_the_episode_once_something_does(bare: Any, read_back: Any) -> None:
+    """At time 0 a reset inside of a step leaves no trace in time; the next step shows it."""
+    observer, _ = bare()
+    observer.start_recording()
+    with observer.step():
+        mujoco.mj_step(observer.env.model, observer.env.data, 10)
+        mujoco.mj_resetData(observer.env.model, observer.env.data)
+    with pytest.raises(lr.CaptureError, match="stood still"):
+        around(observer, 10)
+    assert lengths(observer, read_back) == [(1, False)]

@@ -194,16 +194,18 @@ def test_begin_episode_inside_is_refused_as_in_any_episode(bare: Any) -> None:
         observer.begin_episode()
 
 
-def test_a_session_may_be_stopped_inside_and_its_tick_is_dropped(bare: Any, read_back: Any) -> None:
+def test_a_session_is_not_stopped_inside(bare: Any, read_back: Any) -> None:
     observer, _ = bare()
     observer.start_recording()
     step(observer, 2)
     with observer.step():
         move(observer)
         observer.flush()
-        observer.stop_recording()
+        with pytest.raises(lr.StateError, match=r"stop_recording\(\) inside of"):
+            observer.stop_recording()
+    observer.stop_recording()
     assert observer.state is IDLE
-    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(3, False)]
 
 
 @pytest.mark.parametrize("marked", [True, False])

@@ -298,3 +298,26 @@ def test_a_reset_behind_the_recorders_back_fails_the_episode(
         env.step(np.zeros(1, np.float32))
     env.close()
     assert [(len(e.rows["obs"]), e.meta["success"]) for e in read_back(env.session_path)] == [(steps, False)]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_object_that_is_spawned_in_an_episode_that_is_skipped_begins_none(
+    record: Any, read_back: Any, when: str
+) -> None:
+    env = record(Replaces((2, 4), when=when, length=6), episode_trigger=lambda n: n == 1, **ROBOT)
+    act(env, 6)
+    act(env, 6)
+    env.close()
+    (episode,) = read_back(env.session_path)
+    assert episode.rows["obs"].tolist() == [100, 101, 102, 103, 104, 105]
+
+
+@pytest.mark.parametrize("what", [fresh_data, both])
+def test_what_is_replaced_before_the_last_step_loses_none(record: Any, read_back: Any, what: Any) -> None:
+    inner = Replaces(length=6)
+    env = record(inner, **ROBOT)
+    act(env, 6, lambda t: what(inner) if t == 5 else None)
+    env.close()
+    (episode,) = read_back(env.session_path)
+    check_rows(episode)
+    assert episode.meta["success"] is True

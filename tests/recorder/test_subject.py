@@ -103,8 +103,14 @@ def declaring(mode: Any) -> CountEnv:
 def test_how_an_environment_says_that_it_resets_itself(env: Any, in_step: bool, on_next: bool) -> None:
     subject = Subject(env)
     assert subject.resets_on_next_step is on_next
-    assert subject.says_reset({}) is in_step
-    assert subject.says_reset({"final_obs": None}) is True
+    last, first = np.ones(2), np.zeros(2)
+    assert subject.says_reset({}, last) is in_step
+    assert subject.says_reset({"final_obs": last}, first) is True
+    assert subject.says_reset({"final_info": {}}, first) is True
+    # What says nothing, or says the observation that was returned, says of no reset.
+    assert subject.says_reset({"final_obs": None, "final_info": None}, last) is in_step
+    assert subject.says_reset({"terminal_observation": last.copy()}, last) is in_step
+    assert subject.says_reset({"final_obs": {"a": last}}, {"a": last.copy()}) is in_step
 
 
 class Loops(CountEnv):

@@ -369,3 +369,10 @@ def test_a_checkpoint_that_cannot_be_loaded(lerobot: dict[str, Any], monkeypatch
     monkeypatch.setattr(sys.modules["lerobot.policies.factory"], "get_policy_class", fail)
     with pytest.raises(lr.SettingsError, match=r"lerobot cannot load it \(KeyError: 'act'\)"):
         lerobot_policy("here")
+
+
+def test_a_lerobot_policy_is_given_every_number_that_is_called_an_observation(lerobot: dict[str, Any]) -> None:
+    observation = {"observation_height": np.float64(2), "observation.note": "q", "height": 3.0}
+    lerobot_policy("a/b")({**observation, "task_description": "Count up"})
+    assert set(lerobot["batch"]) == {"task", "observation_height"}
+    assert lerobot["batch"]["observation_height"].array == [2]

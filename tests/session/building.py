@@ -127,6 +127,7 @@ class Recording:
         root.mkdir(parents=True, exist_ok=True)
         self.root = root
         self.schema = schema
+        self.tasks = list(tasks) or ["Default Task"]
         self.sink = SessionSink(root, Chunking(files_per_chunk, episodes_per_file), metadata_every)
         self.sink.open(schema, tasks)
         self.committed: list[EpisodeRecord] = []
@@ -170,7 +171,7 @@ class Recording:
             rows,
             columns,
             Outcome(success),
-            tuple(int(i) for i in np.unique(columns["task_index"])),
+            {int(i): self.tasks[i] for i in np.unique(columns["task_index"])},
             videos=videos,
             scans=scans,
             missing=missing or {},

@@ -214,7 +214,7 @@ def test_info_is_renamed_last_and_after_what_it_counts(tmp_path: Path, monkeypat
     tail = ["meta/stats.json", "meta/info.json"]
     assert renamed == [
         *(name.format(k) for k in (0, 1) for name in (video, data)),
-        *("meta/episodes/chunk-000/file-000.parquet", "meta/tasks.parquet", *tail),
+        *("meta/tasks.parquet", "meta/episodes/chunk-000/file-000.parquet", *tail),
         *(name.format(2) for name in (video, data)),
         *("meta/episodes/chunk-000/file-001.parquet", *tail),
     ]

@@ -71,6 +71,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("tasks", "Pick", "tasks='Pick': give a list"),
     ("tasks", ["Pick", 5], "tasks[1]=5: give a text that is not empty"),
     ("tasks", ["Pick", "Pick"], "tasks='Pick': stands twice"),
+    *(("task", value, f"task={value!r}: give 'info:KEY', a callable, or 'module:function'; what is known beforehand is "
+       "a list: tasks=[...]") for value in ("Pick up the cube", "info:", "auto", 3, ["Pick"])),
     ("koyu", "pick-cube", "koyu='pick-cube': give a KoyuSettings or a table of its fields"),
     ("koyu", {}, "koyu.name is missing: every KoyuSettings needs one"),
     ("formats", "session", "formats='session': give a list"),
@@ -88,6 +90,11 @@ def test_every_field_is_in_the_table() -> None:
     assert {field for field, _, _ in REFUSED} == {f.name for f in attrs.fields(RecorderSettings)}
 
 
+def test_a_task_of_rows_that_are_not_recorded_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^task='info:said': tasks stand in the rows, and record_data is off"):
+        RecorderSettings(mode="custom", record_data=False, cameras=(Camera("Front"),), task="info:said")
+
+
 @pytest.mark.parametrize(
     ("field", "value", "settled"),
     [
@@ -99,6 +106,10 @@ def test_every_field_is_in_the_table() -> None:
         ("success", "info:metrics/success rate", "info:metrics/success rate"),
         ("success", "my.module:verdict", "my.module:verdict"),
         ("success", operator.truth, operator.truth),
+        ("task", "info:language_instruction", "info:language_instruction"),
+        ("task", "info:said.of task", "info:said.of task"),
+        ("task", "my.module:task", "my.module:task"),
+        ("task", operator.truth, operator.truth),
         ("episode_trigger", "my.module:Trigger.every_third", "my.module:Trigger.every_third"),
         ("worker_timeout_s", 1_000_000, 1e6),
         ("lidars", [], ()),

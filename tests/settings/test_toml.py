@@ -118,6 +118,7 @@ def recorder_settings(draw: st.DrawFn) -> RecorderSettings:
         worker_timeout_s=draw(st.floats(1e-9, 1e6)),
         cameras=tuple(draw(cameras(name)) for name in names),
         tasks=tuple(draw(st.lists(TEXTS, unique=True, max_size=3))),
+        task=draw(st.sampled_from([None, "info:a.b", "m:f", gripper_width])),
     )
 
 
@@ -131,6 +132,7 @@ def _with_names(settings: RecorderSettings) -> RecorderSettings:
         settings,
         success=named(settings.success),
         episode_trigger=named(settings.episode_trigger),
+        task=named(settings.task),
         columns=tuple(attrs.evolve(c, source=named(c.source)) for c in settings.columns),
     )
 

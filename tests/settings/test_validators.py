@@ -52,6 +52,8 @@ REFUSED: list[tuple[Callable[..., Any], str, list[Any]]] = [
         [None, "Front", b"Front", 5, True, {"name": "Front"}, {"a", "b"}, frozenset("ab"), HUGE],
     ),
     (v.folder, "give a folder", [None, "", 5, b"/tmp", ["a"], "a\0b", np.array(["a"]), HUGE]),
+    (v.folder, "holds half a character", ["\ud800", "/data/\udcff", "~/\udc80/x"]),
+    (v.optional_folder, "holds half a character", ["a\udfff"]),
     (
         v.output_name,
         "use letters, digits, '_' and '-' only, at most 100",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import mujoco
 import numpy as np
@@ -27,12 +27,13 @@ class Labels:
         model: The model.
         objects: Names of bodies, geoms, flexes or skins.
         field: The setting's name, for the error.
+        hidden: What the camera never shows, ``flex`` or ``skin``: it needs no label.
 
     Raises:
         SettingsError: If a name is none of these, there are more than 255, or a flex or skin would be in two objects.
     """
 
-    def __init__(self, model: mujoco.MjModel, objects: Sequence[str], field: str) -> None:
+    def __init__(self, model: mujoco.MjModel, objects: Sequence[str], field: str, hidden: Collection[str] = ()) -> None:
         if not 0 < len(objects) <= MOST_LABELS:
             raise SettingsError.of(field, tuple(objects), f"name 1 to {MOST_LABELS} bodies, geoms, flexes or skins")
         painted = _Painted(model)
@@ -41,8 +42,8 @@ class Labels:
         # By the type of object that MuJoCo gives what it draws, then by its id.
         self._of_object = {
             int(mujoco.mjtObj.mjOBJ_GEOM): painted.geoms,
-            int(mujoco.mjtObj.mjOBJ_FLEX): painted.whole("flex", field),
-            int(mujoco.mjtObj.mjOBJ_SKIN): painted.whole("skin", field),
+            int(mujoco.mjtObj.mjOBJ_FLEX): painted.whole("flex", field, "flex" in hidden),
+            int(mujoco.mjtObj.mjOBJ_SKIN): painted.whole("skin", field, "skin" in hidden),
         }
 
     def ids(self, segments: NDArray[np.uint8], scene: mujoco.MjvScene) -> NDArray[np.uint8]:
@@ -71,6 +72,17 @@ class Labels:
         return labels
 
 
+def check_names(model: mujoco.MjModel, objects: Sequence[str], field: str) -> None:
+    """Look the objects of a mask up that is not recorded: a name that is wrong now would be wrong then.
+
+    Raises:
+        SettingsError: If a name is none of a body, geom, flex or skin.
+    """
+    painted = _Painted(model)
+    for name in objects:
+        painted.find(name, field)
+
+
 class _Painted:
     """The label of every geom, and of every body that a flex or skin hangs on, one object after the other."""
 
@@ -85,7 +97,7 @@ class _Painted:
 
     def paint(self, name: str, label: int, field: str) -> None:
         """Give an object its label."""
-        kind, index = self._find(name, field)
+        kind, index = self.find(name, field)
         if kind == "body":
             self._paint_body(index, label)
         elif kind == "geom":
@@ -93,7 +105,12 @@ class _Painted:
         else:
             self._labels[kind][index][:] = label
 
-    def _find(self, name: str, field: str) -> tuple[str, int]:
+    def find(self, name: str, field: str) -> tuple[str, int]:
+        """Return an object's kind and its index.
+
+        Raises:
+            SettingsError: If there is none of that name.
+        """
         model = self._model
         for kind in ("body", "geom"):
             index = int(mujoco.mj_name2id(model, names.object_of(kind), name))
@@ -114,22 +131,27 @@ class _Painted:
             for labels, bodies in zip(self._labels[kind], all_bodies, strict=True):
                 labels[below[bodies]] = label
 
-    def whole(self, kind: str, field: str) -> NDArray[np.uint8]:
+    def whole(self, kind: str, field: str, is_hidden: bool) -> NDArray[np.uint8]:
         """Return the one label of each flex or skin: it is drawn as one thing, so it cannot have two.
 
         Raises:
-            SettingsError: If the bodies it belongs to are of several objects.
+            SettingsError: If the bodies it belongs to are of several objects, and it is drawn at all.
         """
-        for index, labels in enumerate(self._labels[kind]):
-            if len(np.unique(labels)) > 1:
-                name = names.name_of(self._model, kind, index)
-                bodies = self._bodies[kind][index]
-                inside, outside = (
-                    names.name_of(self._model, "body", int(bodies[i])) for i in (labels.argmax(), labels.argmin())
-                )
-                remedy = (
-                    f"it belongs to the bodies {inside} and {outside}, which are not of one object of the mask, and it "
-                    f"is drawn as one; name {name!r} itself in masks, after them"
-                )
-                raise SettingsError.of(field, f"{kind} {name}", remedy)
-        return np.array([labels[0] if len(labels) else 0 for labels in self._labels[kind]], np.uint8)
+        every = list(enumerate(self._labels[kind]))
+        split = [index for index, labels in every if len(np.unique(labels)) > 1]
+        if split and not is_hidden:
+            raise self._of_several(kind, split[0], field)
+        whole = [labels[0] if len(labels) and index not in split else 0 for index, labels in every]
+        return np.array(whole, np.uint8)
+
+    def _of_several(self, kind: str, index: int, field: str) -> SettingsError:
+        labels, bodies = self._labels[kind][index], self._bodies[kind][index]
+        name = names.name_of(self._model, kind, index)
+        inside, outside = (
+            names.name_of(self._model, "body", int(bodies[i])) for i in (labels.argmax(), labels.argmin())
+        )
+        remedy = (
+            f"it belongs to the bodies {inside} and {outside}, which are not of one object of the mask, and it "
+            f"is drawn as one; name {name!r} itself in masks, after them"
+        )
+        return SettingsError.of(field, f"{kind} {name}", remedy)

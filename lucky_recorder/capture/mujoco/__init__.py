@@ -12,7 +12,7 @@ from lucky_recorder.capture.mujoco.pulse import pulse_of
 from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.robots import find_robots
 from lucky_recorder.capture.mujoco.simulation import Simulation
-from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state
+from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds
 from lucky_recorder.capture.mujoco.substeps import Substeps
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "find_robots",
     "flexes_of",
     "focal_of",
+    "hidden_kinds",
     "installed_callbacks",
     "pose_columns",
     "pulse_of",

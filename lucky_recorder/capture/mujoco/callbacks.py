@@ -70,11 +70,15 @@ def called_twice(names: tuple[str, ...]) -> str:
     )
 
 
+# What to do about a callback that came after the recording had begun.
+TAKE_AWAY = (
+    "take the callback away (a controller can be called in your own loop, inside `with observer.step():`), or set "
+    "otherwise what needs the computation"
+)
+
+
 def _refused(names: tuple[str, ...]) -> CaptureError:
-    return CaptureError(
-        f"{called_twice(names)}; take the callback away (a controller can be called in your own loop, inside `with "
-        "observer.step():`), or record no sensors, callables or rangefinders while it is installed"
-    )
+    return CaptureError(f"{called_twice(names)}; {TAKE_AWAY}")
 
 
 def forward(model: mujoco.MjModel, data: mujoco.MjData) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import callbacks
-from lucky_recorder.capture.sync import Sync
-from lucky_recorder.errors import SettingsError
+from lucky_recorder.capture.sync import Need, Sync
+from lucky_recorder.errors import CaptureError, SettingsError, shown
 
 Stage = Callable[[mujoco.MjModel, mujoco.MjData], None]
 
@@ -26,6 +26,7 @@ class Simulation:
         model: The user's model.
         data: The user's data.
         private: The private data; valid after `sync`.
+        needs: The settings that need more than kinematics of it, for the error where that cannot be computed.
 
     Raises:
         SettingsError: If the data is that of another model: copying a state would write past the end of arrays.
@@ -36,6 +37,7 @@ class Simulation:
         self.model = model
         self.data = data
         self.private = mujoco.MjData(model)
+        self.needs: tuple[Need, ...] = ()
         self._copy = _state_copier()
         places = kinematics(model)
         # By level, in their order: a dict would hash the level at every tick, which takes Python longer than a copy.
@@ -77,11 +79,20 @@ class Simulation:
             level: How much is computed from the state; `Sync.NOTHING` is treated as `Sync.KINEMATICS`.
 
         Raises:
-            CaptureError: If that would call a callback of the user's a second time; see `refusal`.
+            CaptureError: If that would call a callback of the user's a second time; see `refusal`. Names the settings
+                that need it.
         """
         self._copy(self.model, self.data, self.private)
-        for stage in self._stages[level]:
-            stage(self.model, self.private)
+        try:
+            for stage in self._stages[level]:
+                stage(self.model, self.private)
+        except CaptureError as error:
+            raise self._explained(level, error) from None
+
+    def _explained(self, level: Sync, error: CaptureError) -> CaptureError:
+        """Return an error with the settings in it that need that much, as they are named when they are set up."""
+        needs = [f"{need.field}={shown(need.value)}: {need.instead}" for need in self.needs if need.level is level]
+        return CaptureError(": ".join((str(error), "; ".join(needs)))) if needs else error
 
     def refusal(self, level: Sync) -> str:
         """Return why that much cannot be computed, as things are now; empty where it can."""

@@ -100,6 +100,17 @@ def capture_camera(
     return capture
 
 
+def hidden_kinds(camera: Camera) -> frozenset[str]:
+    """Return what is soft and never seen by a camera, by its flags: ``flex``, ``skin``, both or none."""
+    what, flags = mujoco.mjtVisFlag, _option_of(camera).flags
+    # Each of a flex's flags draws it in a way of its own.
+    shown_by = {
+        "flex": (what.mjVIS_FLEXVERT, what.mjVIS_FLEXEDGE, what.mjVIS_FLEXFACE, what.mjVIS_FLEXSKIN),
+        "skin": (what.mjVIS_SKIN,),
+    }
+    return frozenset(kind for kind, ways in shown_by.items() if not any(flags[int(way)] for way in ways))
+
+
 def _option_of(camera: Camera) -> mujoco.MjvOption:
     option = mujoco.MjvOption()
     for shown, groups in ((option.geomgroup, camera.geom_groups), (option.sitegroup, camera.site_groups)):

@@ -48,6 +48,10 @@ def evaluate(
     ] = None,
     session: Annotated[bool, typer.Option("--session/--no-session", help="With --koyu: write a session too.")] = True,
     task: Annotated[str | None, typer.Option(metavar="TEXT", help="Description of the task.")] = None,
+    task_from: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="What says the task of each row: info:KEY, or MODULE:NAME of a function."),
+    ] = None,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="With --lerobot: where the policy runs.")] = "cpu",
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the result as JSON.")] = None,
 ) -> None:
@@ -62,6 +66,7 @@ def evaluate(
         "mode": mode,
         "output_dir": output_dir,
         "tasks": [task] if task else None,
+        "task": task_from,
         "cameras": read_cameras(camera),
         "koyu": _bundles(koyu, policy, lerobot),
         "formats": ["koyu"] if koyu and not session else None,

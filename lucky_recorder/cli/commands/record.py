@@ -58,6 +58,10 @@ def record(
         bool | None, typer.Option("--discard/--keep-failed", help="Discard failed episodes; kept if it is not said.")
     ] = None,
     task: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Description of a task. Repeatable.")] = None,
+    task_from: Annotated[
+        str | None,
+        typer.Option(metavar="SOURCE", help="What says the task of each row: info:KEY, or MODULE:NAME of a function."),
+    ] = None,
     fail: Annotated[
         float | None, typer.Option(metavar="P", help="Probability that the environment's expert is to fail.")
     ] = None,
@@ -77,6 +81,7 @@ def record(
         "output_dir": output_dir,
         "discard_and_retry_failed": discard,
         "tasks": task or None,
+        "task": task_from,
         "cameras": read_cameras(camera, depth, mask),
         "record_masks": True if mask else None,
         "lidars": read_lidars(lidar),

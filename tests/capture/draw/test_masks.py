@@ -135,9 +135,9 @@ def test_a_name_that_is_neither_a_body_nor_a_geom_is_refused(name: str) -> None:
         Film(model, mujoco.MjData(model), [camera("top", ["thing", name])], record_masks=True)
 
 
-def test_names_are_only_looked_up_where_masks_are_recorded() -> None:
+def test_masks_that_are_not_recorded_are_not_drawn() -> None:
     model = mujoco.MjModel.from_xml_string(BOXES)
-    with Film(model, mujoco.MjData(model), [camera("top", ["nothing"])]) as film:
+    with Film(model, mujoco.MjData(model), [camera("top", ["thing"])]) as film:
         assert film.look()[0].labels is None
 
 

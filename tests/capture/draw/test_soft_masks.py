@@ -100,6 +100,32 @@ def test_what_would_be_in_two_objects_is_refused_by_name(kind: str, masks: list[
     assert set(labels[green]) == {len(masks) + 1}
 
 
+FLEX_FLAGS = ("flexvert", "flexedge", "flexface", "flexskin")
+
+
+@pytest.mark.parametrize(
+    ("kind", "masks", "hiding"),
+    [("skin", ["left"], ("skin",)), ("skin", ["right", "left"], ("skin",)), ("cloth", ["tent_7"], FLEX_FLAGS)],
+)
+def test_what_a_camera_hides_is_in_no_object(kind: str, masks: list[str], hiding: tuple[str, ...]) -> None:
+    model = model_of(*MODELS[kind])
+
+    def film(*off: str) -> Film:
+        seen = lr.Camera("seen", width=WIDTH, height=HEIGHT, masks=masks, flags=dict.fromkeys(off, False))
+        return Film(model, mujoco.MjData(model), [seen], record_masks=True)
+
+    with film(*hiding) as hidden:
+        [picture] = hidden.look()
+        _, labels = hidden.surfaces(picture)
+        [pixels] = hidden.draw([picture])
+    assert ((pixels[..., 1] > 100) & (pixels[..., 0] < 100)).sum() == 0
+    red = (pixels[..., 0] > 100) & (pixels[..., 1] < 100)
+    assert set(labels[~red]) == {0}
+    # One flag less, and it is drawn.
+    with pytest.raises(lr.SettingsError, match="name 'tent' itself in masks"):
+        film(*hiding[:-1])
+
+
 def test_a_skin_without_a_name_is_called_by_its_number() -> None:
     model = model_of(BONES, SKIN.replace('name="tent" ', ""))
     with pytest.raises(lr.SettingsError, match="name 'skin_0' itself in masks"):

@@ -18,6 +18,7 @@ from lucky_recorder.capture.mujoco.camera import focal_of
 from lucky_recorder.capture.mujoco.lidar import Caster
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state
+from lucky_recorder.capture.source import open_source
 from lucky_recorder.capture.sync import Sync
 from lucky_recorder.errors import CaptureError, SettingsError
 from tests.capture.callbacks import (
@@ -29,7 +30,7 @@ from tests.capture.callbacks import (
     calling,
     counted,
 )
-from tests.capture.models import source_of
+from tests.capture.models import settings, source_of
 
 LIDAR = lr.Lidar("lidar", azimuth=(-90, 90, 3), elevation=(-80, -10, 2))
 
@@ -243,3 +244,46 @@ def test_pictures_of_rays_are_refused_when_they_are_set_up() -> None:
     camera = lr.Camera("eye", width=32, height=32)
     with counted("mjcb_sensor"), pytest.raises(SettingsError, match=r"cameras=\('eye',\).*mjcb_sensor.*rangefinders"):
         source_of(model, cameras=[camera])
+
+
+EYE = lr.Camera("eye", width=32, height=32)
+TOUCHED = lr.Camera("touched", source="eye", width=32, height=32, flags={"contactpoint": True})
+LATER: list[tuple[dict[str, Any], str, list[str]]] = [
+    ({"columns": [lr.Column("f", "sensor:force")]}, "mjcb_control", ["column 'f': source='sensor:force'"]),
+    ({"columns": [lr.Column("f", "math:sqrt")]}, "mjcb_passive", ["column 'f': source='math:sqrt'"]),
+    ({"cameras": [TOUCHED]}, "mjcb_control", ["camera 'touched': flags={'contactpoint': True}"]),
+    ({"cameras": [EYE]}, "mjcb_sensor", ["cameras=('eye',)"]),
+    ({"task": "math:sqrt"}, "mjcb_control", ["task='math:sqrt'"]),
+    (
+        {"columns": [lr.Column("f", "sensor:force"), lr.Column("q", "qpos:slide")], "cameras": [EYE, TOUCHED]},
+        "mjcb_sensor",
+        ["column 'f': source='sensor:force'", "camera 'touched': flags={'contactpoint': True}"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind", "named"), LATER)
+def test_one_that_comes_later_is_refused_with_the_settings_that_need_it(
+    asked: dict[str, Any], kind: str, named: list[str]
+) -> None:
+    model, _ = calling()
+    source = source_of(model, **asked)
+    assert source.sync is not None
+    source.sync()
+    with counted(kind) as calls, pytest.raises(CaptureError, match=f"calls {kind}.*take the callback away") as caught:
+        source.sync()
+    assert calls == {}
+    # Those, each with what to do about it, and no other.
+    every = dict.fromkeys(name for _, _, names in LATER for name in names)
+    assert [name for name in every if f"{name}: " in str(caught.value).partition("computation: ")[2]] == named
+
+
+def test_a_verdict_before_which_one_comes_is_refused_by_its_name() -> None:
+    model, data = calling()
+    source = open_source(settings(success="math:sqrt"), model, data, env=object())
+    source.refresh()
+    with (
+        counted("mjcb_control"),
+        pytest.raises(CaptureError, match=r"computation: success='math:sqrt': use 'info:KEY'"),
+    ):
+        source.refresh()
