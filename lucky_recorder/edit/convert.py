@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lucky_recorder.edit.values import values_of, whole_numbers
 from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.episode.record import EpisodeRecord, FinishedVideo, Outcome, VideoFile
 from lucky_recorder.episode.schema import Field, Schema, Stream, entity_id
@@ -32,11 +33,9 @@ from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.notices import tell
 from lucky_recorder.session import layout as places
-from lucky_recorder.session.checks import vectors
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink
-from lucky_recorder.session.stored import have_gaps
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage.untrusted import Folder, format_errors
@@ -151,10 +150,10 @@ def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field
     if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
         raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
     # What is stored counts, and not what is said of it: a text must not be taken for a number.
-    dtype = keys.TEXT if pa.types.is_string(kind) else str(feature.get("dtype"))
-    if dtype not in (*keys.DTYPES, keys.TEXT):
-        said = shown(feature.get("dtype"))
-        raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: dtype={said}: expected {', '.join(keys.DTYPES)}")
+    dtype = keys.TEXT if pa.types.is_string(kind) else feature.get("dtype")
+    if dtype not in keys.DTYPES:
+        said = f"features[{name!r}]: dtype={shown(dtype)}"
+        raise FormatError(f"{places.INFO_PATH}: {said}: expected {', '.join(keys.DTYPES)}")
     is_scalar = not pa.types.is_list(kind) and math.prod(shape) == 1
     named = tuple(str(n) for n in names) if isinstance(names, list) else None
     return Field(name, dtype, () if is_scalar else tuple(shape), names=named)
@@ -178,11 +177,12 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
     table = episode.rows_by_tick()
     place = f"{session.path}: episode {episode.index}"
     fields = [f for f in schema.columns if not f.is_text] + [Field(keys.TASK_INDEX, "int64")]
-    read = {f.name: _values(table, f, place) for f in fields}
+    read = {f.name: values_of(table, f, place) for f in fields}
     columns = {name: values for name, (values, _) in read.items()}
     missing = {name: gaps for name, (_, gaps) in read.items() if gaps.any()}
     if keys.TASK_INDEX in missing:
         raise FormatError(f"{place}: task_index: a row has none")
+    columns[keys.TASK_INDEX] = whole_numbers(columns[keys.TASK_INDEX], f"{place}: task_index")
     indices = {int(i) for i in columns[keys.TASK_INDEX]}
     if not indices <= set(range(len(session.tasks))):
         raise FormatError(f"{place}: task_index {sorted(indices)}: there are {len(session.tasks)} tasks")
@@ -212,24 +212,6 @@ def _probed(path: Path) -> VideoInfo:
         return probe(path)
     except VideoError as error:
         raise FormatError(str(error)) from error
-
-
-def _values(table: pa.Table, field: Field, place: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return a column of a session as an array, shape ``(rows, *shape)``, and where it has no value: there it is 0."""
-    if table.column_names.count(field.name) != 1:
-        raise FormatError(f"{place}: {field.name}: stands {table.column_names.count(field.name)} times")
-    column, kind = table[field.name].combine_chunks(), table.schema.field(field.name).type
-    for _ in field.shape:
-        kind = kind.value_type if pa.types.is_list(kind) else pa.null()
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise FormatError(f"{place}: {field.name}: holds {column.type}, and no {field.dtype} of shape {field.shape}")
-    gaps = have_gaps(column)
-    found = vectors.values(pa.chunked_array([column.filter(pa.array(~gaps))]), field.shape)
-    if found is None:
-        raise FormatError(f"{place}: {field.name}: a list does not hold {field.size} values")
-    values: NDArray[Any] = np.zeros((len(column), *field.shape), found.dtype)
-    values[~gaps] = found.reshape(-1, *field.shape)
-    return values, gaps
 
 
 def _written_ns(session: Session, episode: Episode) -> int:
