@@ -11,16 +11,20 @@ import contextlib
 import os
 import re
 import sys
+import time
 
 from lucky_recorder.errors import ForkError
 
 # Threads of Mesa's drivers: those of its software rasterizer, and its queues, called after the program: python:disk$0.
 _DRIVER_THREAD = re.compile(r"llvmpipe-\d|.*:(disk\$|cs|sh|shlo|gdrv|gl|zcq|zfq|zpq)\d+$")
-# NVIDIA's have no name to know them by. Its library says that the driver is loaded, and EGL that it is in use.
+# NVIDIA's have no name to know them by. Its library says that the driver is loaded.
 _DRIVER_LIBRARY = re.compile(r"libnvidia-(egl|gl)core")
 _EGL_MODULES = ("mujoco.egl", "dm_control._render.pyopengl.egl_renderer", "robosuite.renderers.context.egl_context")
+_MESA_LIBRARY = re.compile(r"libgallium|libOSMesa|_dri\.so")
 _FORKED_WITHOUT_EXEC = 0x40  # PF_FORKNOEXEC of the kernel
-
+# Fields of /proc/PID/stat, counted from the one after the name: the flags, and when it began, in ticks since the boot.
+_FLAGS, _STARTED = 6, 19
+_YOUNG_S, _BETWEEN_LOOKS_S, _LOOKS = 0.05, 0.005, 20
 
 _inherits = False
 _ran_at_fork = False
@@ -51,18 +55,51 @@ def refuse_to_draw() -> None:
 
 
 def _runs_driver() -> bool:
-    """Tell whether a graphics driver is running in this process."""
-    return _has_driver_threads() or (_has_display() and _has_driver_library())
+    """Tell whether a graphics driver is running in this process.
+
+    A display says so by itself. Where none is known, as for OSMesa and for windows, the threads tell. A thread gives
+    itself its name when it first runs: on a busy machine that may be after the fork, so young ones without a name of
+    their own are waited for.
+    """
+    if _has_display():
+        return True
+    for _ in range(_LOOKS):
+        if _has_driver_threads():
+            return True
+        if not (_has_mesa() and _has_young_threads()):
+            break
+        time.sleep(_BETWEEN_LOOKS_S)
+    return False
 
 
 def _has_driver_threads() -> bool:
-    with contextlib.suppress(OSError):  # no /proc here, or a thread that has just ended
-        for thread in os.listdir("/proc/self/task"):
-            path = f"/proc/self/task/{thread}/comm"
-            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as name:
-                if _DRIVER_THREAD.match(name.read().strip()):
-                    return True
+    return any(_DRIVER_THREAD.match(_text(f"/proc/self/task/{thread}/comm").strip()) for thread in _threads())
+
+
+def _has_young_threads() -> bool:
+    """Tell whether a thread has begun just now and has had no time to name itself."""
+    program = _text("/proc/self/comm")
+    young = time.clock_gettime(time.CLOCK_BOOTTIME) - _YOUNG_S
+    for thread in _threads():
+        if int(thread) != os.getpid() and _text(f"/proc/self/task/{thread}/comm") == program:
+            # The name of the program stands in brackets, and may hold anything.
+            fields = _text(f"/proc/self/task/{thread}/stat").rpartition(")")[2].split()
+            if len(fields) > _STARTED and int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK") > young:
+                return True
     return False
+
+
+def _threads() -> list[str]:
+    with contextlib.suppress(OSError):  # no /proc here
+        return os.listdir("/proc/self/task")
+    return []
+
+
+def _text(path: str) -> str:
+    """Return what a file of the kernel's says; nothing where there is none, or of a thread that has just ended."""
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+    return ""
 
 
 def _has_display() -> bool:
@@ -71,17 +108,17 @@ def _has_display() -> bool:
 
 
 def _has_driver_library() -> bool:
-    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        return any(_DRIVER_LIBRARY.search(line) for line in maps)
-    return False
+    return _DRIVER_LIBRARY.search(_text("/proc/self/maps")) is not None
+
+
+def _has_mesa() -> bool:
+    return _MESA_LIBRARY.search(_text("/proc/self/maps")) is not None
 
 
 def _is_forked() -> bool:
     """Tell whether this process was forked and has not started another program since."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/stat", "rb") as stat:
-        # The name of the program stands in brackets, and may hold anything.
-        return bool(int(stat.read().rpartition(b")")[2].split()[6]) & _FORKED_WITHOUT_EXEC)
-    return False
+    fields = _text("/proc/self/stat").rpartition(")")[2].split()
+    return len(fields) > _FLAGS and bool(int(fields[_FLAGS]) & _FORKED_WITHOUT_EXEC)
 
 
 def _inherited_before_import() -> bool:

@@ -77,7 +77,8 @@ def told(lr, **fields):
         frames = len(lr.Session(path).episode(0).frames("front")) if "cameras" not in fields else 0
         print("recorded", frames, flush=True)
     except lr.ForkError as error:
-        print("refused", "spawn" in str(error) and "forkserver" in str(error), time.monotonic() - begun < 1, flush=True)
+        soon = time.monotonic() - begun < 10
+        print("refused", "spawn" in str(error) and "forkserver" in str(error), soon, flush=True)
         print(sorted(os.listdir(OUT)) if os.path.isdir(OUT) else [], flush=True)
 
 def child(work, method="fork", *args):
@@ -188,7 +189,7 @@ if __name__ == "__main__":
         envs.step(np.zeros(envs.action_space.shape, np.float32))
         print("recorded")
     except lr.ForkError as error:
-        print("refused", "vector_kwargs={'context': 'spawn'}" in str(error), time.monotonic() - begun < 1)
+        print("refused", "vector_kwargs={'context': 'spawn'}" in str(error), time.monotonic() - begun < 10)
     envs.close()
 """
 
@@ -197,3 +198,45 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(("context", "said"), [("None", "refused True True"), ("'spawn'", "recorded")])
 def test_gymnasiums_vector_environments(context: str, said: str, tmp_path: Path) -> None:
     assert run(VECTOR.replace("KWARGS", f"vector_kwargs={{'context': {context}}}"), tmp_path) == [said]
+
+
+YOUNG = """
+import ctypes, threading, types
+from lucky_recorder import forks
+
+begun, may_name, named, looks = threading.Event(), threading.Event(), threading.Event(), []
+
+def work():
+    begun.set()
+    may_name.wait()
+    ctypes.CDLL(None).prctl(15, NAME, 0, 0, 0)  # PR_SET_NAME
+    named.set()
+    threading.Event().wait()
+
+def sleep(seconds):
+    looks.append(seconds)
+    may_name.set()
+    named.wait()
+
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+now = time.clock_gettime(time.CLOCK_BOOTTIME)
+clock = types.SimpleNamespace(sleep=sleep, clock_gettime=lambda _: now + LATER, CLOCK_BOOTTIME=time.CLOCK_BOOTTIME)
+forks.time, forks._has_mesa = clock, lambda: True
+print(forks._runs_driver(), len(looks))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "later", "said"),
+    [
+        ("llvmpipe-0", 0, "True 1"),  # a driver's thread, which had no time to name itself
+        ("worker", 0, "False 1"),  # one of another kind
+        ("llvmpipe-0", 60, "False 0"),  # one that has had time enough, such as those of numpy: never waited for
+    ],
+)
+def test_a_thread_that_has_just_begun_is_given_time_to_name_itself(
+    name: str, later: int, said: str, tmp_path: Path
+) -> None:
+    script = YOUNG.replace("NAME", repr(name.encode())).replace("LATER", str(later))
+    assert run(script, tmp_path) == [said]
