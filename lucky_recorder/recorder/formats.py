@@ -11,7 +11,8 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.settings import validators
-from lucky_recorder.settings.recorder import FORMATS, RecorderSettings
+from lucky_recorder.settings.choices import FORMATS
+from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
     from lucky_recorder.koyu import features as koyu_features

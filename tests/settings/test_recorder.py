@@ -14,10 +14,11 @@ import pytest
 from lucky_recorder.episode.keys import GYM_COLUMNS
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.camera import Camera, FreeCamera
+from lucky_recorder.settings.choices import PRESETS
 from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.settings.lidar import Lidar
-from lucky_recorder.settings.recorder import PRESETS, RecorderSettings
+from lucky_recorder.settings.recorder import RecorderSettings
 from tests.settings.refusals import HUGE, each_of, named, refused
 
 FLAG = "give true or false"
