@@ -5,6 +5,7 @@ Each of these can be given as keyword arguments, as a plain mapping, or as a tab
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -35,7 +36,7 @@ class RecorderSettings:
     It has many fields because it is flat. So a file, a mapping and keywords all look the same.
 
     Attributes:
-        output_dir: Parent of ``DataSessions/``.
+        output_dir: Parent of ``DataSessions/``; with ``resume`` it follows from that.
         mode: ``robot_arm``, ``full_scene`` or ``custom``.
         robots: Root bodies of the robots, one row each per tick; None: the whole model is one robot.
         columns: Columns of your own, after the mode's.
@@ -73,6 +74,7 @@ class RecorderSettings:
         koyu: What koyu bundles say of themselves, and where they go.
         formats: The formats written: ``session``, ``koyu``, both, or none of them where ``sinks`` take the episodes;
             None: the session, and bundles if ``koyu`` is given.
+        resume: The folder of a session that the episodes are added to; None for a new one.
     """
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)
@@ -108,6 +110,7 @@ class RecorderSettings:
     task: str | Callable[..., Any] | None = attrs.field(default=None, converter=choices.task)
     koyu: KoyuSettings | None = attrs.field(default=None, converter=choices.koyu)
     formats: tuple[str, ...] | None = attrs.field(default=None, converter=choices.formats)
+    resume: Path | None = attrs.field(default=None, converter=v.optional_folder)
 
     def __attrs_post_init__(self) -> None:
         _check_column_names(self)
@@ -117,6 +120,9 @@ class RecorderSettings:
         _check_task(self)
         _check_chunk_numbers(self)
         _check_formats(self)
+        if self.resume is not None:
+            # Frozen for everyone else. So bundles go where those of the first recording went.
+            object.__setattr__(self, "output_dir", _place_of_resumed(self, self.resume))
 
     @property
     def capacity_per_chunk(self) -> int:
@@ -293,3 +299,22 @@ def _check_bundles_alone(settings: RecorderSettings) -> None:
                 raise SettingsError(f"camera {camera.name!r}: its {kind} stream {remedy}")
     for lidar in settings.recorded_lidars:
         raise SettingsError(f"lidar {lidar.name!r} {remedy}")
+
+
+def _place_of_resumed(settings: RecorderSettings, session: Path) -> Path:
+    """Return where the session lies that is gone on with; refuses what contradicts it."""
+    if "session" not in settings.written_formats:
+        remedy = "a session is gone on with, and formats leaves it out; add 'session', or leave resume out"
+        raise SettingsError.of("formats", settings.written_formats, remedy)
+    if not settings.record_data:
+        remedy = "a session is gone on with by its rows and meta/; record rows too, or leave resume out"
+        raise SettingsError.of("record_data", False, remedy)
+    parent = Path(os.path.abspath(session)).parent
+    place = parent.parent if parent.name == keys.SESSIONS else parent
+    # Nobody can tell the default from a "." that was given.
+    if settings.output_dir != Path() and Path(os.path.abspath(settings.output_dir)) != place:
+        remedy = (
+            f"resume={str(session)!r} lies in {place}; leave output_dir out, and say where bundles go with koyu.path"
+        )
+        raise SettingsError.of("output_dir", str(settings.output_dir), remedy)
+    return place
