@@ -33,13 +33,14 @@ else:
 _OF_A_SINK = ("root", "keeps_broken", "open", "stream_path", "prepare", "close")
 
 
-def refuse(settings: RecorderSettings, schema: Schema, tasks: Sequence[str]) -> None:
+def refuse(settings: RecorderSettings, schema: Schema, tasks: Sequence[str], *, are_made: bool = False) -> None:
     """Refuse a recording that one of its formats cannot hold; nothing is touched.
 
     Args:
         settings: What is recorded.
         schema: What its rows and frames are.
         tasks: The tasks that are registered.
+        are_made: Whether this recording has its sinks already.
 
     Raises:
         SettingsError: Says which format, and why.
@@ -47,7 +48,7 @@ def refuse(settings: RecorderSettings, schema: Schema, tasks: Sequence[str]) -> 
         StorageError: If another process is writing it.
     """
     if settings.resume is not None:
-        session_resumed.refuse(settings.resume.absolute(), schema, _chunking(settings))
+        session_resumed.refuse(settings.resume.absolute(), schema, _chunking(settings), is_ours=are_made)
         _refuse_no_task(settings, settings.resume.absolute(), tasks)
     if settings.koyu is not None and "koyu" in settings.written_formats:
         koyu_features.layout_of(schema, settings.koyu)

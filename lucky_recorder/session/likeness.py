@@ -23,7 +23,16 @@ else:
 # recorder's own fields is somebody's note, and is kept.
 _FREE = ("recorder_version", "bit_reproducible", "total_tasks", "total_episodes", "total_frames", "splits", "fps")
 _CALIBRATION = ("intrinsics", "extrinsics")
-_NONE = "none"
+
+
+class _Nothing:
+    """What is said where one of the two has no such thing: no value is equal to it."""
+
+    def __repr__(self) -> str:
+        return "none"
+
+
+_NONE = _Nothing()
 
 
 def differences(folder: SessionFolder, schema: Schema, chunking: layout.Chunking) -> Iterator[str]:
