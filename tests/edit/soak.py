@@ -28,6 +28,7 @@ def main(seed: int, kills: int) -> None:
             struck += len(results)
             told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
             print(f"episodes_per_file {per_file}, {how}: {len(results)} of {whole['calls']} calls: {told}", flush=True)
+    struck += _resumed(seed, kills)
     chosen, episodes = random.Random(seed), 0
     for number in range(kills // 10):
         with tempfile.TemporaryDirectory() as folder:
@@ -36,6 +37,21 @@ def main(seed: int, kills: int) -> None:
     struck += kills // 10
     print(f"the whole recorder, every stream: {kills // 10} kills, {episodes} episodes", flush=True)
     print(f"{struck} recordings struck; nothing that was vouched for was lost")
+
+
+def _resumed(seed: int, kills: int) -> int:
+    """The same for sessions that are gone on with, in the midst of a data file and after one; returns how many."""
+    struck = 0
+    for per_file, before in ((1, 2), (3, 1), (3, 2), (3, 3), (3, 4)):
+        for how in (ANY_TIME, KILL_BEFORE, KILL_AFTER, REFUSE, REFUSE_AFTER):
+            with tempfile.TemporaryDirectory() as folder:
+                whole, resumed, *results = crashed(Path(folder), per_file, how, seed, kills // 8, before)
+                states = Counter(verify(result, Path(whole["folder"])) for result in (resumed, *results))
+            struck += len(results)
+            told = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
+            what = f"episodes_per_file {per_file}, gone on with after {before}, {how}"
+            print(f"{what}: {len(results)} of {resumed['calls']} calls: {told}", flush=True)
+    return struck
 
 
 if __name__ == "__main__":
