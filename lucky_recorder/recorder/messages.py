@@ -84,6 +84,8 @@ class Counts:
         discarded: Takes discarded.
         rows: Rows committed.
         bytes: Bytes of video committed.
+        failed: Takes that could not be written, and those after them that were dropped.
+        notice: What the user is to be warned of at the next chance, empty for nothing.
         failure: What failed first; the session stops when the caller finds it.
     """
 
@@ -92,4 +94,11 @@ class Counts:
         self.discarded = 0
         self.rows = 0
         self.bytes = 0
+        self.failed = 0
+        self.notice = ""
         self.failure: LuckyRecorderError | None = None
+
+    def take_notice(self) -> str:
+        """Return the notice, which is then taken as told."""
+        notice, self.notice = self.notice, ""
+        return notice

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.edit.crashing import ANY_TIME, KILL_AFTER, KILL_BEFORE, REFUSE, REFUSE_AFTER
+from tests.edit.crashing import ANY_TIME, KILL_AFTER, KILL_BEFORE, REFUSALS
 from tests.edit.surviving import crashed, verify
 from tests.scenarios import test_killed
 
@@ -20,7 +20,7 @@ def main(seed: int, kills: int) -> None:
     print(f"seed {seed}, {kills} kills at any time, and as many struck calls of each kind as there are up to {kills}")
     struck = 0
     for per_file in (1, 3):
-        for how in (ANY_TIME, KILL_BEFORE, KILL_AFTER, REFUSE, REFUSE_AFTER):
+        for how in (ANY_TIME, KILL_BEFORE, KILL_AFTER, *REFUSALS):
             count = kills // 2 if how == ANY_TIME else kills // 4
             with tempfile.TemporaryDirectory() as folder:
                 whole, *results = crashed(Path(folder), per_file, how, seed, count)
