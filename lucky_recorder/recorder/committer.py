@@ -129,7 +129,7 @@ class Committer:
         self._is_seeded &= ended.is_seeded
         if self._is_to_be_dropped(ended.take):
             _abort(files)
-            self._counts.failed += 1
+            self._counts.dropped += 1
             self._losses.drop(ended.buffer.data_ticks * len(ended.entities))
             return
         self._finish(ended, files)

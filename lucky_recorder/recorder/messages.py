@@ -84,7 +84,8 @@ class Counts:
         discarded: Takes discarded.
         rows: Rows committed.
         bytes: Bytes of video committed.
-        failed: Takes that could not be written, and those after them that were dropped.
+        failed: Takes that could not be written.
+        dropped: Takes that came after what has failed.
         notice: What the user is to be warned of at the next chance, empty for nothing.
         failure: What failed first; the session stops when the caller finds it.
     """
@@ -95,6 +96,7 @@ class Counts:
         self.rows = 0
         self.bytes = 0
         self.failed = 0
+        self.dropped = 0
         self.notice = ""
         self.failure: LuckyRecorderError | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ _FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 
 # Four small files take whole blocks, and Parquet's footers; what is measured later is added.
 _SMALLEST_WRITE = 1 << 17
+# Nine numbers, each on a line of its own.
+_BYTES_OF_STATS = 300
 
 
 class Finished(NamedTuple):
@@ -190,6 +193,9 @@ class MetadataWriter:
         self._tasks_written = -1
         self._writes = 0
         self.counted = 0
+        # As long as there are none yet: a line per value of each column.
+        values = sum(math.prod(field.shape) for field in schema.columns if field.has_stats)
+        self._stats_bytes = _BYTES_OF_STATS * values
         self._longest_row = 0
         self._pending: list[Mapping[str, Any]] = []
 
@@ -223,6 +229,6 @@ class MetadataWriter:
         Args:
             waiting: Episodes that it may have to list.
         """
-        whole = len(json_bytes(self.info)) + len(json_bytes(self._totals.stats()))
+        whole = len(json_bytes(self.info)) + max(len(json_bytes(self._totals.stats())), self._stats_bytes)
         tasks = sum(len(task.encode()) for task in self.tasks)
         return _SMALLEST_WRITE + 2 * whole + tasks + waiting * self._longest_row

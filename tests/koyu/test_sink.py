@@ -15,8 +15,8 @@ from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.koyu.metadata import recorded_at, reward
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.settings.koyu import KoyuSettings
-from lucky_recorder.testing import read_count
 from lucky_recorder.storage import reserve
+from lucky_recorder.testing import read_count
 from tests.koyu.making import BEGAN_NS, TASKS, keep, make_record, make_sink, read_dataset, read_manifest, snapshot
 from tests.session.building import arm_schema, camera, custom_schema
 

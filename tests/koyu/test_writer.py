@@ -14,8 +14,8 @@ import pytest
 
 from lucky_recorder.errors import StorageError
 from lucky_recorder.koyu.writer import DatasetWriter
-from lucky_recorder.storage import reserve
 from lucky_recorder.storage import lock as locks
+from lucky_recorder.storage import reserve
 from tests.koyu.making import read_dataset, snapshot
 from tests.koyu.test_manifest import CUBES, append, listed, make
 

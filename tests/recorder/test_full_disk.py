@@ -71,7 +71,7 @@ def test_an_episode_that_the_disk_refuses_is_not_listed_and_is_counted(
         assert needed.startswith(" (up to ")
         assert ("free" in needed) == (code == errno.ENOSPC)
     assert rest.startswith("; 1 episode with 3 rows could not be written")
-    assert (env.observer.counts.kept, env.observer.counts.failed) == (2, 3)
+    assert (env.observer.counts.kept, env.observer.counts.failed, env.observer.counts.dropped) == (2, 1, 2)
     assert raised.value.errno == code
     assert "2 episodes with 6 rows that came after it were dropped" in told
     session = lr.Session(env.session_path)
