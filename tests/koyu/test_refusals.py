@@ -65,7 +65,7 @@ def test_the_bundles_of_an_episode_are_there_all_or_none(
 
     with monkeypatch.context() as patch:
         refused = refuse(patch, name, is_struck, does_it)
-        with pytest.raises(StorageError, match="Input/output error$") as raised:
+        with pytest.raises(StorageError, match=r"Input/output error$") as raised:
             prepared.commit()
     assert len(refused) == 1
     assert not isinstance(raised.value, MetadataError)
