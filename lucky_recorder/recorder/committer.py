@@ -7,7 +7,7 @@ queue. So the takes come one after another, and nothing here needs a lock. What 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -265,7 +265,7 @@ class Committer:
         try:
             for sink in sinks:
                 prepared.append(sink.prepare(record))
-            took = _measured(prepared)
+            took = _taken(prepared, lambda one: one.files())
             for sink, one in zip(sinks, prepared, strict=True):
                 try:
                     one.commit()
@@ -294,8 +294,7 @@ class Committer:
         """Have the user warned, once, while there is still time to make room on a disk."""
         self._outlook.add(took)
         if not self._has_warned:
-            claims = taken(path for one in prepared if isinstance(one, Measured) for path in one.claims())
-            self._counts.notice = self._outlook.warning(claims)
+            self._counts.notice = self._outlook.warning(_taken(prepared, lambda one: one.claims()))
             self._has_warned = bool(self._counts.notice)
 
     # The end.
@@ -340,9 +339,13 @@ def as_ours(error: BaseException, what: str) -> LuckyRecorderError:
     return wrapped
 
 
-def _measured(prepared: Sequence[Prepared]) -> Mapping[int, Taken]:
+def _taken(prepared: Sequence[Prepared], files: Callable[[Measured], Iterable[Path]]) -> Mapping[int, Taken]:
     """Return what an episode takes of each file system, in all formats together: a file of several counts once."""
-    return taken(path for one in prepared if isinstance(one, Measured) for path in one.files())
+    measured = [one for one in prepared if isinstance(one, Measured)]
+    try:
+        return taken(path for one in measured for path in files(one))
+    except Exception:  # whatever a sink of the user's raises: to foresee a full disk must cost no episode
+        return {}
 
 
 def _half_written(error: BaseException, written: Sequence[Sink], sinks: Sequence[Sink]) -> LuckyRecorderError:

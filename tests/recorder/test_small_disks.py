@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import re
 import tracemalloc
@@ -48,13 +47,15 @@ def fill(env: Any) -> None:
     env.close()
 
 
-def until_full(env: Any) -> lr.LuckyRecorderError:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+def until_full(env: Any) -> tuple[lr.LuckyRecorderError, list[str]]:
+    """Return the error of a full disk, and the warnings before it."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         with pytest.raises(lr.LuckyRecorderError) as raised:
             fill(env)
     assert not env.is_recording
-    return raised.value
+    assert {warning.filename for warning in told} <= {__file__}
+    return raised.value, [str(warning.message) for warning in told]
 
 
 def verify_kept(env: Any, kept: int) -> None:
@@ -73,7 +74,7 @@ def test_rows_fill_the_disk(record: Any, disk: Path, per_file: int) -> None:
         return record(CountEnv(LENGTH), columns=NOISY, koyu=koyu, output_dir=disk, episodes_per_file=per_file)
 
     env = make()
-    error = until_full(env)
+    error, _ = until_full(env)
     counts = env.observer.counts
     assert re.search(rf"{disk}/.*: .*No space left on device {SPACE}", str(error)), error
     # With several episodes per file it may be the data file that does not fit: then none is lost.
@@ -117,7 +118,9 @@ def test_videos_fill_a_disk_of_their_own(record: Any, tmp_path: Path, seen: Any)
     env = record(Noise(LENGTH, render_mode="rgb_array"), cameras=[seen])
     env.reset(seed=0)
     with small_disk(env.session_path / "videos", 2000):
-        error = until_full(env)
+        error, (warning,) = until_full(env)
+        # Of the disk that is full; the rows have another one.
+        assert warning.startswith(f"{env.session_path / 'videos'}/")
         assert isinstance(error, lr.StreamError)
         told = rf"videos/.*No space left on device \({AMOUNT} of it were written, and {AMOUNT} were left\)"
         assert re.search(told, str(error)), error
@@ -152,15 +155,10 @@ def test_meta_fills_a_disk_of_its_own(record: Any, run: Any) -> None:
 def test_a_user_is_warned_once_while_there_is_still_time(record: Any, disk: Path) -> None:
     (disk / "ballast").write_bytes(bytes(1_000_000))
     env = record(CountEnv(LENGTH), columns=NOISY, output_dir=disk)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        with contextlib.suppress(lr.LuckyRecorderError):
-            fill(env)
-    (warning,) = told
-    assert warning.filename == __file__
+    _, (warning,) = until_full(env)
     said = r"nearly full: (\d+) kB are free, an episode takes about (\d+) kB there, so there is room for about (\d)"
-    message = re.search(said, str(warning.message))
-    assert message is not None, warning.message
+    message = re.search(said, warning)
+    assert message is not None, warning
     free, needed, fitting = map(int, message.groups())
     assert 60 < needed < 120
     assert fitting == free // needed == 2
