@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-PROMISES = [line for line in PAGE.splitlines() if line.startswith("| ") and "| promise" not in line and "tests/" in line]
+PROMISES = [
+    line for line in PAGE.splitlines() if line.startswith("| ") and "| promise" not in line and "tests/" in line
+]
 
 
 def tests_in(file: str) -> set[str]:

@@ -75,8 +75,8 @@ class Recovered(NamedTuple):
 def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> list[Recovered]:
     """Complete what interrupted recordings left: every finished episode is listed, and what is torn is set aside.
 
-    Nothing is deleted but spools whose episodes are in their data file by now, and half-made bundles. What is being
-    recorded is left alone. It may be called again at any time, also after it was killed itself.
+    Nothing is deleted but spools whose episodes are in their data file by now, reserves, and half-made bundles. What is
+    being recorded is left alone. It may be called again at any time, also after it was killed itself.
 
     Args:
         path: A session, a koyu dataset, or a folder that holds some: an output directory, or its ``DataSessions``.

@@ -20,6 +20,7 @@ from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.found import Found, find
+from lucky_recorder.storage import reserve
 from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
@@ -41,6 +42,7 @@ class Plan(NamedTuple):
         writes_meta: Whether ``meta/`` has to be written.
         writes: Files under ``meta/episodes`` that stay.
         is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
+        freed: The reserve of a recording that did not end: it goes first.
     """
 
     episodes: tuple[Row, ...] = ()
@@ -52,11 +54,12 @@ class Plan(NamedTuple):
     writes_meta: bool = False
     writes: int = 0
     is_listed: bool = False
+    freed: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.assembled or self.served or self.set_aside or self.writes_meta)
+        return not (self.assembled or self.served or self.set_aside or self.writes_meta or self.freed)
 
 
 def plan(path: Path) -> Plan:
@@ -66,6 +69,10 @@ def plan(path: Path) -> Plan:
         FormatError: If it is no session of this recorder, or damaged in a way that an interrupted recording does not
             leave behind: then nothing of it is touched, and the message says what is wrong.
     """
+    return _planned(path)._replace(freed=tuple(reserve.left_in(path)))
+
+
+def _planned(path: Path) -> Plan:
     refuse_linked(path, (keys.DATA.rstrip("/"), keys.VIDEOS.rstrip("/"), layout.META))
     files = Folder(path)
     found = find(files, (), None)
@@ -250,6 +257,8 @@ def carry_out(path: Path, planned: Plan) -> None:
     Raises:
         StorageError: If the file system refuses. The same plan can be made and carried out again.
     """
+    # First: the disk may be full.
+    _remove(path, planned.freed)
     for one in planned.set_aside:
         set_aside(path, one.file, one.reason)
     files = Folder(path)

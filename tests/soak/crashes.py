@@ -16,7 +16,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from tests.edit.crashing import ANY_TIME, KILL_AFTER, KILL_BEFORE, REFUSE, REFUSE_AFTER
+from tests.edit.crashing import ANY_TIME, FULL, KILL_AFTER, KILL_BEFORE, READ_ONLY, REFUSALS, REFUSE, REFUSE_AFTER
 from tests.edit.surviving import crashed, verify
 from tests.scenarios import test_killed
 from tests.soak.figures import tell
@@ -29,9 +29,11 @@ SAID = {
     KILL_AFTER: "killed after a system call",
     REFUSE: "a system call refused",
     REFUSE_AFTER: "a system call that failed after it was done",
+    FULL: "a disk full from some call on",
+    READ_ONLY: "a disk read-only from some call on",
     RECORDER: RECORDER,
 }
-_OTHERS = (RECORDER, KILL_BEFORE, KILL_AFTER, REFUSE, REFUSE_AFTER)
+_OTHERS = (RECORDER, KILL_BEFORE, KILL_AFTER, *REFUSALS)
 
 
 def planned(number: int) -> tuple[str, int]:
