@@ -128,21 +128,21 @@ def open_video(path: Path, track: int = 0, *, is_strict: bool = False) -> tuple[
     Args:
         path: The file.
         track: Which of its video tracks.
-        is_strict: Whether a decoder gives up at a fault, and does not make up what is missing.
+        is_strict: Whether checksums are compared, and what could be passed over is an error.
 
     Raises:
         VideoError: If there is no such file, or no such video in it that can be read.
     """
+    more = _STRICT if is_strict else {}
     with video_errors(path):
         # Here, since a named pipe would make the library wait.
         os.close(open_file(path))
-        more = _STRICT if is_strict else {}
         # A whole path: of a:b.mp4 alone, the library would take a for a protocol.
         container = av.open(os.path.abspath(path), "r", options=_BOUNDED, container_options=_SAFE | more)
     try:
         stream = _video_track(path, container, track)
         _refuse_large(path, stream)
-        stream.codec_context.options = _BOUNDED | (_STRICT | {"ec": "0"} if is_strict else {})
+        stream.codec_context.options = _BOUNDED | more
     except BaseException:  # also an interrupt: the file must not stay open
         container.close()
         raise

@@ -16,7 +16,7 @@ from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.storage.spread import Progress, spread
 from lucky_recorder.storage.untrusted import Folder, reason
-from lucky_recorder.video.probe import open_video, video_errors
+from lucky_recorder.video.probe import FrameIndex, index_frames, open_video, video_errors
 
 # Larger pictures take turns: several decoders, each of which keeps up to sixteen of the largest, would be too much.
 _SMALL_PIXELS = limits.MOST_PIXELS >> 4
@@ -96,28 +96,34 @@ def _decode_track(path: Path, number: int, found: list[str], said: list[Any]) ->
             # What says in the middle that it is larger after all is refused by the decoder.
             context.options = {**context.options, "max_pixels": str(_SMALL_PIXELS)}
         with _turn if is_large else contextlib.nullcontext(), video_errors(path, f"track {number}: "):
-            for fault in _frame_faults(container, stream, f"track {number}: " if number else "", said):
-                found.append(fault)
+            index = index_frames(path, container, stream)
+            container.seek(index.pts[0], stream=stream)
+            for fault in _frame_faults(container, stream, index, said):
+                found.append(f"track {number}: {fault}" if number else fault)
                 if len(found) >= _MOST_SAID:
                     break
         return len(container.streams.video)
 
 
-def _frame_faults(container: InputContainer, stream: VideoStream, where: str, said: list[Any]) -> Iterator[str]:
+def _frame_faults(
+    container: InputContainer, stream: VideoStream, index: FrameIndex, said: list[Any]
+) -> Iterator[str]:
     packets = frames = 0
     size = stream.codec_context.width, stream.codec_context.height
     for packet in container.demux(stream):
         packets += bool(packet.size)
         if len(said) > _MOST_HEARD:
-            yield f"{where}the decoder has complained {len(said)} times by packet {packets - 1}"
+            yield f"the decoder has complained {len(said)} times by packet {packets - 1}"
             return
         if packet.is_corrupt:
-            yield f"{where}packet {packets - 1} is marked as broken"
+            yield f"packet {packets - 1} is marked as broken"
         for frame in packet.decode():
             if frame.is_corrupt:
-                yield f"{where}frame {frames} is broken"
+                yield f"frame {frames} is broken"
             if (frame.width, frame.height) != size:
-                yield f"{where}frame {frames} is {frame.width}x{frame.height}, its track is {size[0]}x{size[1]}"
+                yield f"frame {frames} is {frame.width}x{frame.height}, its track is {size[0]}x{size[1]}"
+            if index.number_of(frame.pts) != frames:
+                yield f"frame {frames} is not the one that is stored there"
             frames += 1
-    if frames != packets:
-        yield f"{where}{frames} frames can be decoded, it holds {packets}"
+    if frames != len(index.pts):
+        yield f"{frames} frames can be decoded, it holds {len(index.pts)}"
