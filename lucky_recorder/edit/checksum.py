@@ -13,6 +13,7 @@ from lucky_recorder.session.folder import refuse_other_folders
 from lucky_recorder.session.layout import CHECKSUMS_PATH
 from lucky_recorder.storage.checksums import Sum, Sums
 from lucky_recorder.storage.lock import Lock
+from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.spread import Progress, Tell
 from lucky_recorder.storage.untrusted import Folder
 
@@ -53,9 +54,11 @@ def checksum(path: str | Path, *, tell: Tell | None = None) -> list[Summed]:
         StateError: If it is being recorded, or something was changed meanwhile. What came before it is done.
         StorageError: If the list cannot be written.
     """
-    progress = Progress(tell)
-    sessions, datasets = under(Path(path))
-    done = [_summed(one, _session(one, progress)) for one in sessions]
+    path, progress = Path(path), Progress(tell)
+    sessions, datasets = under(path)
+    # A session that is a link is somebody else's, unless it is named itself.
+    own = [owned(path, one.relative_to(path).as_posix()) for one in sessions]
+    done = [_summed(one, _session(one, progress)) for one in own]
     return done + [_summed(one, dataset_sums.write(Folder(one, "dataset"), progress)) for one in datasets]
 
 

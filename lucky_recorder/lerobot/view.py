@@ -213,7 +213,10 @@ def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]
     fields = {f.name: f for f in session.episodes.schema} | {f.name: f for f in _ADDED}
     kept = [f for f in fields.values() if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
     table = pa.Table.from_pylist(rows, schema=pa.schema(kept))
-    stage(layout.episodes_path(target, place), lambda p: pq.write_table(table, p, compression="zstd", write_page_checksum=True)).commit()
+    stage(
+        layout.episodes_path(target, place),
+        lambda p: pq.write_table(table, p, compression="zstd", write_page_checksum=True),
+    ).commit()
     if session.is_current:
         Linked().add(session.tasks_path(), target / layout.TASKS_PATH)
     else:

@@ -105,9 +105,7 @@ def _decode_track(path: Path, number: int, found: list[str], said: list[Any]) ->
         return len(container.streams.video)
 
 
-def _frame_faults(
-    container: InputContainer, stream: VideoStream, index: FrameIndex, said: list[Any]
-) -> Iterator[str]:
+def _frame_faults(container: InputContainer, stream: VideoStream, index: FrameIndex, said: list[Any]) -> Iterator[str]:
     packets = frames = 0
     size = stream.codec_context.width, stream.codec_context.height
     for packet in container.demux(stream):

@@ -180,6 +180,6 @@ def test_a_deep_check_tells_how_far_it_is(copy: Path) -> None:
     told: list[tuple[int, int]] = []
     assert inspect_session(copy, is_deep=True, tell=lambda *at: told.append(at)).faults == []
     done, total = told[-1]
-    assert 0 < total
+    assert total > 0
     # Combined files are compared by their packets, and decoded only once.
     assert 0.8 * total < done <= total
