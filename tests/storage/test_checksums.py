@@ -165,6 +165,17 @@ def test_a_list_is_never_written_through_a_link(folder: Path, tmp_path: Path) ->
         link.unlink(missing_ok=True)
 
 
+def test_nothing_is_written_or_read_behind_a_linked_folder(folder: Path, tmp_path: Path) -> None:
+    sums(folder).write()
+    (folder / "meta").rename(tmp_path / "elsewhere")
+    (folder / "meta").symlink_to(tmp_path / "elsewhere")
+    before = {p: p.read_bytes() for p in (tmp_path / "elsewhere").iterdir()}
+    with pytest.raises(FormatError, match="meta: lies outside"):
+        sums(folder).write()
+    assert differences(folder) == {LIST: "lies outside the session folder"}
+    assert {p: p.read_bytes() for p in (tmp_path / "elsewhere").iterdir()} == before
+
+
 # Lists of strangers.
 
 GOOD = {"path": "b.bin", "bytes": 5, "sha256": hashlib.sha256(b"bytes").hexdigest()}
