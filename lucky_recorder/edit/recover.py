@@ -90,14 +90,18 @@ def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> 
         FormatError: If there is no such folder, or it is nothing of this kind.
     """
     path = Path(path)
-    sessions, datasets = _under(path)
+    sessions, datasets = under(path)
     # A session that is a link is somebody else's to complete, unless it is named itself.
     done = [_told(one, lambda one: _session(_own(path, one), dry_run, force)) for one in sessions]
     return done + [_told(one, lambda one: _dataset(one, dry_run)) for one in datasets]
 
 
-def _under(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the sessions and the datasets that a path stands for."""
+def under(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return the sessions and the datasets that a path stands for: itself, or those in it.
+
+    Raises:
+        FormatError: If there is no such folder, or it is nothing of this kind.
+    """
     with format_errors(path):
         return _found_under(path)
 

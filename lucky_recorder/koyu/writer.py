@@ -14,7 +14,7 @@ from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
-from lucky_recorder.storage import reserve
+from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.lock import Lock, is_abandoned, locked
 from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.reserve import Reserve
@@ -59,6 +59,7 @@ class DatasetWriter:
         # Under the dataset's lock a writer's folder comes into being together with its own lock: a sweep, which holds
         # the dataset's lock too, never meets a folder whose living writer has not locked it yet.
         with locked(self.root / layout.LOCK):
+            checksums.drop(self.root, layout.CHECKSUMS)
             sweep(self._episodes)
             self._manifest.open()
             with storage_errors(self.workshop):

@@ -368,9 +368,16 @@ def _refuse_other(path: Path) -> None:
 def is_video_only(path: Path) -> bool:
     """Tell whether a session was recorded without rows: finished videos, and neither ``meta/`` nor ``data/``."""
     with format_errors(path):
-        if (path / "meta").exists() or any((path / "data").rglob("file-*")):
+        if _has_meta(path / "meta") or any((path / "data").rglob("file-*")):
             return False
     return any(not name.endswith(TEMPORARY) for name in Folder(path).files("videos"))
+
+
+def _has_meta(meta: Path) -> bool:
+    """Tell whether there is metadata: a folder that holds only sums of the session's files is none."""
+    sums = Path(layout.CHECKSUMS_PATH).name
+    names = {entry.name for entry in meta.iterdir()} if meta.is_dir() else set()
+    return meta.exists() and not (names and names <= {sums, sums + TEMPORARY})
 
 
 def _is_picture(shape: list[Any]) -> bool:

@@ -82,7 +82,11 @@ def stage_scans(
         stage(
             path(".parquet"),
             lambda p: pq.write_table(
-                built, p, compression="zstd", use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"]
+                built,
+                p,
+                compression="zstd",
+                use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"],
+                write_page_checksum=True,
             ),
             lambda p: rows.verify(p, built.num_rows),
             of_table(built),

@@ -20,7 +20,7 @@ from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.found import Found, find
-from lucky_recorder.storage import reserve
+from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
@@ -89,7 +89,8 @@ def _planned(path: Path) -> Plan:
 
 def _files(path: Path) -> list[str]:
     """List what lies in the three folders that are a session's own; what lies beside them is the user's."""
-    return [name for part in (keys.DATA, keys.VIDEOS, layout.META) for name in Folder(path).files(part)]
+    found = [name for part in (keys.DATA, keys.VIDEOS, layout.META) for name in Folder(path).files(part)]
+    return [name for name in found if name != layout.CHECKSUMS_PATH]
 
 
 def _lists_anything(path: Path) -> bool:
@@ -259,6 +260,7 @@ def carry_out(path: Path, planned: Plan) -> None:
     """
     # First: the disk may be full.
     _remove(path, planned.freed)
+    checksums.drop(path, layout.CHECKSUMS_PATH)
     for one in planned.set_aside:
         set_aside(path, one.file, one.reason)
     files = Folder(path)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import lucky_recorder as lr
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.koyu.overlays import write_overlay
 from tests.koyu.bundles import capture_id, write_dataset
@@ -200,7 +201,11 @@ def good_folders(root: Path) -> dict[str, list[Path]]:
     dataset = write_dataset(root / "by-hand", (3, 1, 2))
     write_overlay(dataset, "progress", "dense", {f"ep_{capture_id(0)}": np.zeros(3)})
     write_overlay(dataset, "words", "spans", {f"ep_{capture_id(2)}": [(0, 2, "lift")]})
-    bases = {"session": [small.root, _cut_short(root), full_session(root / "full").root], "koyu": [dataset]}
+    full = full_session(root / "full").root
+    # Their lists of sums are spoilt as well.
+    lr.checksum(full)
+    lr.checksum(dataset)
+    bases = {"session": [small.root, _cut_short(root), full], "koyu": [dataset]}
     # Each reader once, on what is good: its modules are imported here, and not in every child anew.
     for kind, readers in (("session", SESSION), ("koyu", DATASET)):
         for name, read in readers.items():
