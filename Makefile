@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 GL_PACKAGES := libegl1 libgl1-mesa-dri libopengl0
 PYTHON ?=
 DEMO_ARGS ?=
+SEED ?= 1
 SOAK_ARGS ?=
 TEST_ARGS ?=
 
@@ -20,12 +21,6 @@ demo: $(VENV)/.installed $(VENV)/.draws
 
 test: $(VENV)/.installed-dev $(VENV)/.draws
 	$(BIN)/python -m pytest --ignore=tests/interop -n auto --dist loadfile $(TEST_ARGS)
-
-# The long crash tests: SEED says which instants and calls, KILLS how many.
-SEED ?= 1
-KILLS ?= 300
-soak: $(VENV)/.installed-dev
-	$(BIN)/python -W error -m tests.edit.soak $(SEED) $(KILLS)
 
 # Everything that is tried on other people's software.
 interop: interop-readers interop-envs
@@ -54,11 +49,9 @@ docs: $(VENV)/.installed-dev $(VENV)/.draws
 
 check: lint docs test
 
-# Attacks that take long. Each prints its seed; that on readers goes on: make soak SOAK_ARGS="--seed 7 --first 900".
+# Attacks that take long, on every core. It prints its seed, and goes on where it was interrupted.
 soak: $(VENV)/.installed-dev $(VENV)/.draws
-	LUCKY_RECORDER_SIGNALS=200 $(BIN)/python -m pytest tests/capture/draw/test_collections.py
-	$(BIN)/python -m tests.soak.signals --strikes 300 --seed $(or $(SEED),1)
-	$(BIN)/python -m tests.soak.hostile $(SOAK_ARGS)
+	$(BIN)/python -m tests.soak --seed $(SEED) $(SOAK_ARGS)
 
 clean:
 	rm -rf $(VENV) site dist

@@ -12,6 +12,7 @@ from lucky_recorder.version import __version__
 if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
     from lucky_recorder.capture.commands import commands_to_ctrl
+    from lucky_recorder.edit.checksum import checksum
     from lucky_recorder.edit.recover import recover
     from lucky_recorder.episode.record import EpisodeRecord
     from lucky_recorder.episode.sink import Prepared, Sink
@@ -64,6 +65,7 @@ _HOMES = {
     "StreamError": "errors",
     "VideoError": "errors",
     "WorkerStalledError": "errors",
+    "checksum": "edit.checksum",
     "commands_to_ctrl": "capture.commands",
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
@@ -98,6 +100,7 @@ __all__ = [
     "VideoError",
     "WorkerStalledError",
     "__version__",
+    "checksum",
     "commands_to_ctrl",
     "evaluate",
     "lerobot_view",

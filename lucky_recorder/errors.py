@@ -81,3 +81,13 @@ class MetadataError(StorageError):
 
 class FormatError(LuckyRecorderError, ValueError):
     """A folder or file that is not what the format says; nothing was changed."""
+
+
+def extended(error: LuckyRecorderError, *said: str) -> LuckyRecorderError:
+    """Return an error of the same kind that says more; the one that it extends is its cause."""
+    told = type(error)("; ".join((str(error), *said)))
+    if isinstance(error, OSError) and isinstance(told, OSError):
+        # An OSError made of one text has no errno of its own.
+        told.errno = error.errno
+    told.__cause__ = error
+    return told

@@ -13,6 +13,7 @@ from lucky_recorder.lazy import names
 
 if TYPE_CHECKING:
     from lucky_recorder.cli import check as check
+    from lucky_recorder.cli import checksum as checksum
     from lucky_recorder.cli import convert as convert
     from lucky_recorder.cli import demo as demo
     from lucky_recorder.cli import doctor as doctor
@@ -24,5 +25,8 @@ if TYPE_CHECKING:
     from lucky_recorder.cli import recover as recover
     from lucky_recorder.cli import view as view
 else:
-    _WORK = ("check", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "recover", "view")
+    _WORK = (
+        *("check", "checksum", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "recover"),
+        "view",
+    )
     __getattr__ = names(__name__, {}, _WORK)

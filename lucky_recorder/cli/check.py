@@ -1,38 +1,79 @@
-"""Checking a session, and printing its faults."""
+"""Checking sessions and datasets, and printing their faults."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
-from lucky_recorder.cli.exits import FAULTY, refuse_faults
+from lucky_recorder.cli.checksum import told
+from lucky_recorder.cli.console import Bytes
+from lucky_recorder.cli.exits import FAULTY, refuse_faults, refuse_shallow
+from lucky_recorder.cli.koyu import check as check_dataset
 from lucky_recorder.cli.lines import say
+from lucky_recorder.koyu.recovery import is_dataset
 from lucky_recorder.lerobot.rules import check_lerobot
 from lucky_recorder.session.check import Fault, Report, inspect_session
+from lucky_recorder.session.layout import CHECKSUMS_PATH, INFO_PATH
+from lucky_recorder.storage.checksums import Sums
+from lucky_recorder.storage.untrusted import Folder
 
 
-def check(session: Path, decode: bool = True) -> None:
+def check_all(paths: Sequence[Path], decode: bool = True, is_deep: bool = False) -> None:
+    """Verify everything in sessions and datasets, one after the other.
+
+    Raises:
+        FormatError: If a folder is neither; what came before it is told.
+        SettingsError: If it is to be deep, and not to decode.
+        typer.Exit: If there are faults in one of them, with status 1.
+    """
+    are_good = [_is_good(path, decode, is_deep, len(paths) > 1) for path in paths]
+    if not all(are_good):
+        raise typer.Exit(FAULTY)
+
+
+def _is_good(path: Path, decode: bool, is_deep: bool, is_named: bool) -> bool:
+    if is_named:
+        say(f"{path}:")
+    is_koyu = path.is_dir() and not (path / INFO_PATH).exists() and is_dataset(path)
+    try:
+        (check_dataset if is_koyu else check)(path, decode, is_deep)
+    except typer.Exit:
+        return False
+    return True
+
+
+def check(session: Path, decode: bool = True, is_deep: bool = False) -> None:
     """Verify everything in a session, and print each fault.
 
     Raises:
         FormatError: If the folder is no session.
+        SettingsError: If it is to be deep, and not to decode.
         typer.Exit: If there are faults, with status 1.
     """
-    report = inspect_session(session, decode)
+    refuse_shallow(decode, is_deep)
+    with Bytes() as bar:
+        report = inspect_session(session, decode, is_deep, bar.tell)
     if report.is_in_progress:
         say("it is being recorded: what is not listed or not complete yet is told, and will be")
     refuse_faults(map(_told, report.faults), session)
-    say(_summary(report, "checked" if decode else "counted"))
+    say(_summary(report, "checked" if decode else "counted") + told(Sums(Folder(session), CHECKSUMS_PATH)))
 
 
-def check_for_lerobot(session: Path) -> None:
-    """Tell whether LeRobot opens a session as it is, and what to do where it does not.
+def check_for_lerobot(sessions: Sequence[Path]) -> None:
+    """Tell whether LeRobot opens sessions as they are, and what to do where it does not.
 
     Raises:
-        FormatError: If the folder is no session.
-        typer.Exit: If LeRobot does not open it, with status 1.
+        FormatError: If a folder is no session.
+        typer.Exit: If LeRobot does not open one, with status 1.
     """
+    are_good = [_opens_in_lerobot(session) for session in sessions]
+    if not all(are_good):
+        raise typer.Exit(FAULTY)
+
+
+def _opens_in_lerobot(session: Path) -> bool:
     broken = check_lerobot(session)
     files: dict[tuple[int, str, str], list[str]] = {}
     for rule, file, message, remedy in broken:
@@ -42,8 +83,9 @@ def check_for_lerobot(session: Path) -> None:
         say(f"rule {rule}: {first}{also}: {message}; {remedy}")
     if broken:
         say(f"LeRobot does not open {session} as it is, or would read it wrong", error=True)
-        raise typer.Exit(FAULTY)
+        return False
     say("ok: LeRobot opens it as it is")
+    return True
 
 
 def _told(fault: Fault) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -21,7 +21,7 @@ from lucky_recorder.cli.lines import encodable, printable
 if TYPE_CHECKING:
     from lucky_recorder.rollouts.collect import Summary
 
-__all__ = ["Bar", "Table", "Tree", "show", "table", "tree"]
+__all__ = ["Bar", "Bytes", "Table", "Tree", "show", "table", "tree"]
 
 _SHOWN = 4
 # Nobody reads more, and a stranger's folder may have a million tasks.
@@ -90,6 +90,31 @@ class Bar:
         self._progress.update(self._task, completed=summary.kept, at=summary, megabytes=summary.bytes / 1e6)
 
     def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class Bytes:
+    """Shows how much has been read of what takes long, while it is entered; only on a terminal, and it goes again."""
+
+    def __init__(self) -> None:
+        """Make the bar, not shown yet."""
+        console = Console(stderr=True)
+        columns = BarColumn(), TextColumn("{task.fields[done]} of {task.fields[all]} MB"), TimeRemainingColumn()
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._progress.add_task("", total=None, done=0, all=0)
+
+    def tell(self, done: int, total: int) -> None:
+        """Show how far it has come, in bytes."""
+        said: dict[str, Any] = {"done": done // 1_000_000, "all": total // 1_000_000}
+        self._progress.update(self._task, completed=done, total=total, **said)
+
+    def __enter__(self) -> Bytes:
         self._progress.start()
         return self
 

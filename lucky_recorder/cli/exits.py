@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from lucky_recorder.cli.lines import say
-from lucky_recorder.errors import LuckyRecorderError
+from lucky_recorder.errors import LuckyRecorderError, SettingsError
 
 _SHOW = warnings.showwarning
 FAULTY = 1
@@ -61,6 +61,16 @@ class _Lines(logging.Handler):
 
 def _say_warning(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
     say(f"warning: {message}", error=True)
+
+
+def refuse_shallow(decode: bool, is_deep: bool) -> None:
+    """Refuse a deep check that is not to decode.
+
+    Raises:
+        SettingsError: If both were asked for.
+    """
+    if is_deep and not decode:
+        raise SettingsError("--deep: decodes every frame; leave --no-decode out")
 
 
 def refuse_faults(faults: Iterable[object], folder: Path) -> None:

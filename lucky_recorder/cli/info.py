@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lucky_recorder.cli.checksum import described
 from lucky_recorder.cli.console import Table, show, table
 from lucky_recorder.cli.lines import say
 from lucky_recorder.episode.keys import lidar_key
 from lucky_recorder.errors import SettingsError, VideoError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session.folder import State
+from lucky_recorder.session.layout import CHECKSUMS_PATH
 from lucky_recorder.session.reader import Session
+from lucky_recorder.storage.checksums import Sums
+from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.viewer.sheet import panels, sheet, unshown
 
 if TYPE_CHECKING:
@@ -75,6 +79,7 @@ def _overview(session: Session) -> dict[str, object]:
         "path": session.path,
         "state": _state(session),
         **kind,
+        "checksums": described(Sums(Folder(session.path), CHECKSUMS_PATH)),
         "on disk": f"{session.bytes_on_disk() / 1e6:.1f} MB",
     }
 

@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from lucky_recorder.cli.console import show, table
-from lucky_recorder.cli.exits import refuse_faults
+from lucky_recorder.cli.checksum import described, told
+from lucky_recorder.cli.console import Bytes, show, table
+from lucky_recorder.cli.exits import refuse_faults, refuse_shallow
 from lucky_recorder.cli.lines import say
 from lucky_recorder.koyu.check import inspect_koyu
 from lucky_recorder.koyu.manifest import rebuild
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.recovery import sweep_dead
+from lucky_recorder.koyu.sums import sums_of
+from lucky_recorder.storage.untrusted import Folder
 
 
-def check(dataset: Path, decode: bool = True) -> None:
+def check(dataset: Path, decode: bool = True, is_deep: bool = False) -> None:
     """Verify everything in a dataset, and print each fault.
 
     Raises:
         FormatError: If the folder is no dataset.
+        SettingsError: If it is to be deep, and not to decode.
         typer.Exit: If there are faults, with status 1.
     """
-    report = inspect_koyu(dataset, decode)
+    refuse_shallow(decode, is_deep)
+    with Bytes() as bar:
+        report = inspect_koyu(dataset, decode, is_deep, bar.tell)
     refuse_faults(report.faults, dataset)
     verb = "checked" if decode else "counted"
-    say(f"ok: {report.episodes} episodes, {report.rows} rows, {report.frames} frames {verb}")
+    summed = told(sums_of(Folder(dataset, "dataset")))
+    say(f"ok: {report.episodes} episodes, {report.rows} rows, {report.frames} frames {verb}{summed}")
 
 
 def index(dataset: Path) -> None:
@@ -64,6 +71,7 @@ def _overview(dataset: Dataset) -> dict[str, object]:
         "rate": f"{manifest.get('fps', '-')} Hz",
         "episodes": len(dataset.episodes),
         "rows": len(dataset),
+        "checksums": described(sums_of(Folder(dataset.path, "dataset"))),
         "success rate": f"{rate:.0%}" if isinstance(rate, int | float) else "-",
         "mean reward": f"{reward:.3g}" if isinstance(reward, int | float) else "-",
     }

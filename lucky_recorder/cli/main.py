@@ -9,6 +9,7 @@ import typer
 
 from lucky_recorder.cli.commands import koyu
 from lucky_recorder.cli.commands.check import check
+from lucky_recorder.cli.commands.checksum import checksum
 from lucky_recorder.cli.commands.convert import convert
 from lucky_recorder.cli.commands.demo import demo
 from lucky_recorder.cli.commands.doctor import doctor
@@ -47,7 +48,7 @@ def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
         group.command(name)(stopping()(command))
 
 
-_add(app, demo=demo, record=record, info=info, check=check, recover=recover, lerobot=lerobot)
-_add(app, convert=convert, view=view, doctor=doctor, eval=evaluate)
+_add(app, demo=demo, record=record, info=info, check=check, checksum=checksum, recover=recover)
+_add(app, lerobot=lerobot, convert=convert, view=view, doctor=doctor, eval=evaluate)
 _add(koyu_app, check=koyu.check, index=koyu.index, info=koyu.info)
 app.add_typer(koyu_app, name="koyu")

@@ -75,8 +75,8 @@ class Recovered(NamedTuple):
 def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> list[Recovered]:
     """Complete what interrupted recordings left: every finished episode is listed, and what is torn is set aside.
 
-    Nothing is deleted but spools whose episodes are in their data file by now, and half-made bundles. What is being
-    recorded is left alone. It may be called again at any time, also after it was killed itself.
+    Nothing is deleted but spools whose episodes are in their data file by now, reserves, and half-made bundles. What is
+    being recorded is left alone. It may be called again at any time, also after it was killed itself.
 
     Args:
         path: A session, a koyu dataset, or a folder that holds some: an output directory, or its ``DataSessions``.
@@ -90,14 +90,18 @@ def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> 
         FormatError: If there is no such folder, or it is nothing of this kind.
     """
     path = Path(path)
-    sessions, datasets = _under(path)
+    sessions, datasets = under(path)
     # A session that is a link is somebody else's to complete, unless it is named itself.
     done = [_told(one, lambda one: _session(_own(path, one), dry_run, force)) for one in sessions]
     return done + [_told(one, lambda one: _dataset(one, dry_run)) for one in datasets]
 
 
-def _under(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the sessions and the datasets that a path stands for."""
+def under(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return the sessions and the datasets that a path stands for: itself, or those in it.
+
+    Raises:
+        FormatError: If there is no such folder, or it is nothing of this kind.
+    """
     with format_errors(path):
         return _found_under(path)
 

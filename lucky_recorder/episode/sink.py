@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema
@@ -18,6 +18,20 @@ class Prepared(Protocol):
 
     def discard(self) -> None:
         """Remove every temporary file."""
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A prepared episode that also says which files it is made of, so that a full disk can be foreseen.
+
+    A sink need not have it: then what its episodes take is left out of the account.
+    """
+
+    def files(self) -> Iterable[Path]:
+        """Return the files of the episode as they lie on the disk before `Prepared.commit`."""
+
+    def claims(self) -> Iterable[Path]:
+        """Return files whose content will be written once more, besides what later episodes take."""
 
 
 class Sink(Protocol):

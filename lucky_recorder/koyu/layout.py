@@ -16,6 +16,8 @@ MANIFEST = "manifest.json"
 EPISODES = "episodes"
 OVERLAYS = "overlays"
 LOCK = ".lock"
+# Sums of all other files, where somebody has asked for them. Beside the manifest: bundles stay as they were committed.
+CHECKSUMS = "checksums.json"
 DATA = "data.parquet"
 SIDECAR = "episode.json"
 TEMPORARY = ".tmp-"

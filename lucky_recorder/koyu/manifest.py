@@ -18,6 +18,7 @@ from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.metadata import ACTION_SOURCE, read_sidecar
 from lucky_recorder.settings.validators import fold
+from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import locked
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import write_json
@@ -326,6 +327,7 @@ def rebuild(dataset: Path) -> dict[str, Any]:
     if not (dataset / layout.EPISODES).is_dir():
         raise FormatError(f"{dataset}: is no dataset: it has no folder {layout.EPISODES}")
     with locked(dataset / layout.LOCK):
+        checksums.drop(dataset, layout.CHECKSUMS)
         return _made_anew(dataset)
 
 

@@ -23,6 +23,7 @@ from lucky_recorder.errors import FormatError, SettingsError, StorageError, show
 from lucky_recorder.koyu import layout, manifest
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.koyu import dataset_name
+from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import locked
 from lucky_recorder.storage.names import owned, part
 from lucky_recorder.storage.untrusted import Folder
@@ -246,6 +247,7 @@ def write_overlay(
     place = owned(root, f"{layout.OVERLAYS}/{name}")
     # Under the lock: two writers must not declare one name as two kinds.
     with locked(root / layout.LOCK):
+        checksums.drop(root, layout.CHECKSUMS)
         overlay = _declare(root, name, kind, shape, description)
         for episode, table in tables.items():
             _write(place / f"{part(episode)}.parquet", table)

@@ -9,6 +9,7 @@ from lucky_recorder.errors import FormatError
 from lucky_recorder.koyu import layout, manifest
 from lucky_recorder.koyu.metadata import read_sidecar
 from lucky_recorder.koyu.writer import sweep
+from lucky_recorder.storage import checksums
 from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.lock import is_abandoned, locked
 from lucky_recorder.storage.untrusted import Folder, reason
@@ -118,6 +119,7 @@ def carry_out(dataset: Path, planned: Plan) -> None:
     """
     make_folder(dataset / layout.EPISODES)
     with locked(dataset / layout.LOCK):
+        checksums.drop(dataset, layout.CHECKSUMS)
         sweep(dataset / layout.EPISODES)
         for one in planned.set_aside:
             set_aside(dataset, one.file, one.reason)

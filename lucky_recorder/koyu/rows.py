@@ -17,6 +17,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import CaptureError, FormatError, StorageError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
+from lucky_recorder.storage.space import of_table, told_space
 from lucky_recorder.storage.untrusted import Folder, plain
 from lucky_recorder.storage.write import storage_errors, sync_file
 
@@ -81,7 +82,7 @@ def write(path: Path, table: pa.Table) -> None:
     """
     # Without dictionaries: measured values hardly repeat.
     options = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
-    with storage_errors(path):
+    with told_space(path, of_table(table)), storage_errors(path):
         pq.write_table(table, path, row_group_size=max(1, table.num_rows), **options)
         sync_file(path)
         # On a full disk pyarrow may close a file without an error, and without a footer.
@@ -89,8 +90,8 @@ def write(path: Path, table: pa.Table) -> None:
             held = pq.read_metadata(path).num_rows
         except pa.ArrowException as error:
             raise StorageError(f"{path}: the file has no readable footer after it was closed ({error})") from error
-    if held != table.num_rows:
-        raise StorageError(f"{path}: holds {held} rows after it was closed, {table.num_rows} were written")
+        if held != table.num_rows:
+            raise StorageError(f"{path}: holds {held} rows after it was closed, {table.num_rows} were written")
 
 
 # Reading.

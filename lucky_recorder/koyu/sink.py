@@ -13,7 +13,7 @@ from typing import Any
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema
-from lucky_recorder.errors import CaptureError, SettingsError
+from lucky_recorder.errors import CaptureError, MetadataError, SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.features import BundleLayout, encoding_of, layout_of
@@ -123,7 +123,7 @@ class KoyuSink:
                 one.discard()
             raise
         own = [video.file.path for video in record.videos.values() if video.file.path.parent == self._writer.workshop]
-        return PreparedEpisode(prepared, own, lambda: self._gaps.update(self._lacking(record)))
+        return PreparedEpisode(self._writer, prepared, own, lambda: self._gaps.update(self._lacking(record)))
 
     def _begin(self, record: EpisodeRecord) -> int:
         """Return when an episode began, nanoseconds since 1970 in whole microseconds."""
@@ -193,18 +193,36 @@ class PreparedEpisode:
     """An episode's bundles, written under temporary names."""
 
     def __init__(
-        self, bundles: Sequence[PreparedBundle], videos: Sequence[Path], count: Callable[[], None] = lambda: None
+        self,
+        writer: DatasetWriter,
+        bundles: Sequence[PreparedBundle],
+        videos: Sequence[Path],
+        count: Callable[[], None],
     ) -> None:
+        self._writer = writer
         self._bundles = bundles
         self._videos = videos
         self._count = count
 
+    def files(self) -> list[Path]:
+        """Return the files as they lie on the disk before they have their names."""
+        return [path for bundle in self._bundles for path in bundle.folder.iterdir()]
+
+    def claims(self) -> list[Path]:
+        """Return the files that are to be written once more: none."""
+        return []
+
     def commit(self) -> None:
-        """Give every bundle its name."""
-        for bundle in self._bundles:
-            bundle.commit()
+        """Give every bundle its name: all of them or none."""
+        late: MetadataError | None = None
+        try:
+            self._writer.commit(self._bundles)
+        except MetadataError as error:  # they are there, only the manifest is behind
+            late = error
         self._count()
         self._drop_videos()
+        if late is not None:
+            raise late
 
     def discard(self) -> None:
         """Remove every temporary file."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lucky_recorder.errors import StorageError
+from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
+from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.lock import Lock, is_abandoned, locked
 from lucky_recorder.storage.names import owned
+from lucky_recorder.storage.reserve import Reserve
 from lucky_recorder.storage.write import make_folder, metadata_errors, storage_errors, sync_folder
+
+# What the first manifest takes, and the bundles since the last one; that itself is written once more, beside itself.
+_SMALLEST_WRITE = 1 << 17
 
 
 class DatasetWriter:
@@ -47,16 +54,19 @@ class DatasetWriter:
         self._manifest = ManifestWriter(self.root, description)
         self._every = every
         self._lock: Lock | None = None
+        self._reserve = Reserve(self.workshop / reserve.NAME)
         make_folder(self._episodes)
         # Under the dataset's lock a writer's folder comes into being together with its own lock: a sweep, which holds
         # the dataset's lock too, never meets a folder whose living writer has not locked it yet.
         with locked(self.root / layout.LOCK):
+            checksums.drop(self.root, layout.CHECKSUMS)
             sweep(self._episodes)
             self._manifest.open()
             with storage_errors(self.workshop):
                 self.workshop.mkdir()
             self._lock = Lock(self.workshop)
             self._lock.try_once()
+        self._hold_reserve()
 
     def has(self, capture_id: str) -> bool:
         """Tell whether there is a bundle of that id."""
@@ -85,23 +95,68 @@ class DatasetWriter:
                 "give another koyu.id_seed"
             )
 
-    def commit(self, bundle: Bundle, folder: Path) -> None:
-        """Give a bundle's folder its final name: from here on it exists."""
-        target = self._episodes / bundle.id
-        # Again: another writer may have made it since it was prepared, and a rename would replace an empty folder.
-        self._refuse_twin(bundle)
-        with storage_errors(target):
-            os.rename(folder, target)
-            sync_folder(self._episodes)
-        self._manifest.add(entry_of(bundle.sidecar))
+    def commit(self, prepared: Sequence[PreparedBundle]) -> None:
+        """Give the folders of bundles their final names: from here on they exist, all of them or none.
+
+        Raises:
+            MetadataError: If they exist, and the manifest cannot be written.
+            StorageError: If the file system refuses, or there is a bundle of such an id.
+        """
+        named: list[PreparedBundle] = []
+        try:
+            for one in prepared:
+                # Again: another writer may have made it since it was prepared, and a rename would replace an empty
+                # folder.
+                self._refuse_twin(one.bundle)
+                named.append(one)
+                with storage_errors(self._episodes / one.bundle.id):
+                    os.rename(one.folder, self._episodes / one.bundle.id)
+            with storage_errors(self._episodes):
+                sync_folder(self._episodes)
+        except BaseException as error:  # also an interrupt: no bundle may stay that nobody counts
+            left = self._taken_back(reversed(named))
+            if left is not None and isinstance(error, LuckyRecorderError):
+                raise extended(error, f"{left} could not be taken back: it is a bundle that is not counted") from error
+            raise
+        for one in prepared:
+            self._manifest.add(entry_of(one.bundle.sidecar))
         if self._manifest.pending >= self._every:
             with metadata_errors():
                 self._manifest.flush()
+                self._hold_reserve()
+
+    def _taken_back(self, named: Iterable[PreparedBundle]) -> Path | None:
+        """Take bundles back to where they were made; returns the first that the disk keeps."""
+        for one in named:
+            target = self._episodes / one.bundle.id
+            # Not if the rename was what failed.
+            if not one.folder.exists() and target.exists():
+                try:
+                    os.rename(target, one.folder)
+                except OSError:
+                    return target
+        return None
+
+    def _hold_reserve(self) -> None:
+        with contextlib.suppress(OSError):
+            self._reserve.hold(_SMALLEST_WRITE + 2 * os.stat(self.root / layout.MANIFEST).st_size)
 
     def close(self) -> None:
-        """List what is not listed yet, and remove the writer's own folder. Calling it again does nothing."""
+        """List what is not listed yet, and remove the writer's own folder. Calling it again does nothing.
+
+        Raises:
+            LuckyRecorderError: If the manifest cannot be written; says how many bundles are not listed, and the remedy.
+        """
         try:
+            self._reserve.release()
             self._manifest.flush()
+        except LuckyRecorderError as error:
+            count = self._manifest.pending
+            unlisted = "1 finished bundle is" if count == 1 else f"{count} finished bundles are"
+            remedy = f"`lucky-recorder recover {self.root}` lists them"
+            raise extended(
+                error, f"{unlisted} whole on the disk and not listed in {layout.MANIFEST}: {remedy}"
+            ) from error
         finally:
             shutil.rmtree(self.workshop, ignore_errors=True)
             if self._lock is not None:
@@ -113,20 +168,17 @@ class PreparedBundle:
 
     Attributes:
         folder: Where they are.
+        bundle: What is in them.
     """
 
     def __init__(self, writer: DatasetWriter, bundle: Bundle, folder: Path) -> None:
         self.folder = folder
+        self.bundle = bundle
         self._writer = writer
-        self._bundle = bundle
 
     def commit(self) -> None:
-        """Give the bundle its final name.
-
-        Raises:
-            StorageError: If the file system refuses, or there is a bundle of that id.
-        """
-        self._writer.commit(self._bundle, self.folder)
+        """Give this bundle alone its final name; errors as for `DatasetWriter.commit`."""
+        self._writer.commit([self])
 
     def discard(self) -> None:
         """Remove every file, if it was not committed."""

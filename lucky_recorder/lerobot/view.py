@@ -109,7 +109,7 @@ def _write_data(plan: Plan) -> Iterator[dict[str, Any]]:
             place = plan.chunking.data(number)
             table = _rows(plan, episode, number, first)
             path = layout.data_path(plan.target, place)
-            stage(path, lambda p, t=table: pq.write_table(t, p, compression="zstd")).commit()  # type: ignore[misc]
+            stage(path, lambda p, t=table: pq.write_table(t, p, compression="zstd", write_page_checksum=True)).commit()  # type: ignore[misc]
             row |= {"length": table.num_rows, "dataset_from_index": first, "dataset_to_index": first + table.num_rows}
             row["episode_index"] = number
             first += table.num_rows
@@ -213,7 +213,10 @@ def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]
     fields = {f.name: f for f in session.episodes.schema} | {f.name: f for f in _ADDED}
     kept = [f for f in fields.values() if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
     table = pa.Table.from_pylist(rows, schema=pa.schema(kept))
-    stage(layout.episodes_path(target, place), lambda p: pq.write_table(table, p, compression="zstd")).commit()
+    stage(
+        layout.episodes_path(target, place),
+        lambda p: pq.write_table(table, p, compression="zstd", write_page_checksum=True),
+    ).commit()
     if session.is_current:
         Linked().add(session.tasks_path(), target / layout.TASKS_PATH)
     else:

@@ -7,7 +7,7 @@ queue. So the takes come one after another, and nothing here needs a lock. What 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,13 +16,15 @@ import numpy as np
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import TASK_INDEX
 from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
-from lucky_recorder.episode.sink import Prepared, Sink
-from lucky_recorder.errors import CaptureError, LuckyRecorderError, MetadataError, StreamError
+from lucky_recorder.episode.sink import Measured, Prepared, Sink
+from lucky_recorder.errors import CaptureError, LuckyRecorderError, MetadataError, StreamError, extended
 from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.lane import release
+from lucky_recorder.recorder.losses import Losses
 from lucky_recorder.recorder.messages import Counts, Ended, Layout, Seen
 from lucky_recorder.recorder.tasks import ListedTasks
 from lucky_recorder.recorder.tracks import Tracks, unlink
+from lucky_recorder.storage.space import Outlook, Taken, taken
 
 
 class OpenFiles(NamedTuple):
@@ -62,9 +64,10 @@ class Committer:
         self._last_drawn = -1, -1
         self._last_ended = -1
         self._failed: int | None = None
-        self._dropped = 0, 0
-        # Rows of the take that could not be written, and whether the one at hand is an episode of any format by now.
-        self._lost = 0
+        self._losses = Losses()
+        self._outlook = Outlook()
+        self._has_warned = False
+        # Whether the take at hand is an episode of any format by now.
         self._is_written = False
         self._is_seeded = True
 
@@ -126,8 +129,8 @@ class Committer:
         self._is_seeded &= ended.is_seeded
         if self._is_to_be_dropped(ended.take):
             _abort(files)
-            takes, rows = self._dropped
-            self._dropped = takes + 1, rows + ended.buffer.data_ticks * len(ended.entities)
+            self._counts.dropped += 1
+            self._losses.drop(ended.buffer.data_ticks * len(ended.entities))
             return
         self._finish(ended, files)
 
@@ -167,8 +170,12 @@ class Committer:
             _abort(files)
             unlink(videos, scans)
             if not self._is_written:
-                self._lost += ended.buffer.data_ticks * len(ended.entities)
+                self._lose(ended.buffer.data_ticks * len(ended.entities))
             self.fail(ended.take, as_ours(error, f"take {ended.take} could not be written"))
+
+    def _lose(self, rows: int) -> None:
+        self._counts.failed += 1
+        self._losses.rows += rows
 
     def _is_kept(self, outcome: Outcome) -> bool:
         """Decide whether a take becomes an episode. Here alone: only now is it known whether its streams are whole."""
@@ -244,34 +251,51 @@ class Committer:
 
         All are prepared before the first is renamed, because preparing is what can fail (a full disk, a value that a
         format cannot hold) and renaming hardly can. One that cannot be prepared leaves none of them. Where renaming
-        fails after all, the formats that were renamed before it have the episode.
+        fails after all, the formats that were renamed before it have the episode: it is counted, and the error says so.
         """
         is_broken = record.outcome.reason is Reason.STREAM_FAILED
         sinks = [sink for sink in self.sinks if sink.keeps_broken or not is_broken]
         if not sinks:
-            self._lost += record.rows
+            self._lose(record.rows)
             unlink(record.videos, record.scans)
             return
         prepared: list[Prepared] = []
+        written: list[Sink] = []
         late: MetadataError | None = None
         try:
             for sink in sinks:
                 prepared.append(sink.prepare(record))
-            for one in prepared:
+            took = _taken(prepared, lambda one: one.files())
+            for sink, one in zip(sinks, prepared, strict=True):
                 try:
                     one.commit()
                 except MetadataError as error:  # the episode is whole there: the other formats are to have it too
                     late = late or error
-                self._is_written = True
-        except BaseException:  # no temporary file must stay behind, whatever was raised
+                written.append(sink)
+        except BaseException as error:  # no temporary file must stay behind, whatever was raised
             for one in prepared:
                 one.discard()
-            raise
+            if not written:
+                raise
+            self._count_kept(record)
+            raise _half_written(error, written, sinks) from error
+        self._count_kept(record)
+        self._look_ahead(took, prepared)
+        if late is not None:
+            raise late
+
+    def _count_kept(self, record: EpisodeRecord) -> None:
+        self._is_written = True
         self._counts.kept += 1
         self._counts.rows += record.rows
         self._counts.bytes += sum(v.file.bytes for v in record.videos.values())
-        if late is not None:
-            raise late
+
+    def _look_ahead(self, took: Mapping[int, Taken], prepared: Sequence[Prepared]) -> None:
+        """Have the user warned, once, while there is still time to make room on a disk."""
+        self._outlook.add(took)
+        if not self._has_warned:
+            self._counts.notice = self._outlook.warning(_taken(prepared, lambda one: one.claims()))
+            self._has_warned = bool(self._counts.notice)
 
     # The end.
 
@@ -283,19 +307,7 @@ class Committer:
     def told_failure(self) -> LuckyRecorderError | None:
         """Return what failed first, with a count of what is not on the disk because of it; None if nothing did."""
         failure = self._counts.failure
-        takes, rows = self._dropped
-        if failure is None or not (takes or self._lost):
-            return failure
-        said = [str(failure)]
-        if self._lost:
-            said.append(f"1 episode with {self._lost} rows could not be written")
-        if takes:
-            said.append(f"{takes} episodes with {rows} rows that came after it were dropped")
-        counted = type(failure)("; ".join(said))
-        if isinstance(failure, OSError) and isinstance(counted, OSError):
-            counted.errno = failure.errno
-        counted.__cause__ = failure
-        return counted
+        return None if failure is None else self._losses.told(failure)
 
     def close(self) -> None:
         """Complete every format and let go of the GL context; calling it again does nothing."""
@@ -312,7 +324,10 @@ class Committer:
             try:
                 sink.close()
             except BaseException as error:  # whatever a sink of the user's raises: the others are closed all the same
-                self.fail(None, as_ours(error, f"{sink.root} could not be completed"))
+                told = as_ours(error, f"{sink.root} could not be completed")
+                if self._counts.failure is not None:
+                    self._losses.follow(told)
+                self.fail(None, told)
 
 
 def as_ours(error: BaseException, what: str) -> LuckyRecorderError:
@@ -322,6 +337,25 @@ def as_ours(error: BaseException, what: str) -> LuckyRecorderError:
     wrapped = StreamError(f"{what}: {type(error).__name__}: {error}")
     wrapped.__cause__ = error
     return wrapped
+
+
+def _taken(prepared: Sequence[Prepared], files: Callable[[Measured], Iterable[Path]]) -> Mapping[int, Taken]:
+    """Return what an episode takes of each file system, in all formats together: a file of several counts once."""
+    measured = [one for one in prepared if isinstance(one, Measured)]
+    try:
+        return taken(path for one in measured for path in files(one))
+    except Exception:  # whatever a sink of the user's raises: to foresee a full disk must cost no episode
+        return {}
+
+
+def _half_written(error: BaseException, written: Sequence[Sink], sinks: Sequence[Sink]) -> LuckyRecorderError:
+    """Say of an episode which formats have it and which do not."""
+    has, lacks = (
+        " and ".join(str(sink.root) for sink in some) for some in (written, [s for s in sinks if s not in written])
+    )
+    return extended(
+        as_ours(error, "an episode could not be written"), f"its episode is whole in {has} and not in {lacks}"
+    )
 
 
 def _abort(files: OpenFiles | None) -> None:

@@ -84,6 +84,9 @@ class Counts:
         discarded: Takes discarded.
         rows: Rows committed.
         bytes: Bytes of video committed.
+        failed: Takes that could not be written.
+        dropped: Takes that came after what has failed.
+        notice: What the user is to be warned of at the next chance, empty for nothing.
         failure: What failed first; the session stops when the caller finds it.
     """
 
@@ -92,4 +95,12 @@ class Counts:
         self.discarded = 0
         self.rows = 0
         self.bytes = 0
+        self.failed = 0
+        self.dropped = 0
+        self.notice = ""
         self.failure: LuckyRecorderError | None = None
+
+    def take_notice(self) -> str:
+        """Return the notice, which is then taken as told."""
+        notice, self.notice = self.notice, ""
+        return notice

@@ -310,6 +310,8 @@ class Recorder:
         """
         recording = self.require_session("begin_episode")
         self.raise_failure()
+        if notice := recording.counts.take_notice():
+            tell(notice)
         with self._stopping():
             # A proxy: whoever forgets a recorder must have it closed at once, not when garbage is next collected.
             take = recording.begin(weakref.proxy(self), seed, self.tasks.index)

@@ -191,6 +191,8 @@ def stage_assembled(
         files.path / name,
         lambda path: rows.write(path, tables, episodes, carried.plain() if carried else None),
         lambda path: rows.verify(path, count),
+        # Its rows are those of its parts, a column after the other.
+        sum((files.path / part).stat().st_size for part in parts),
     )
 
 

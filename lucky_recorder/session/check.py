@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lucky_recorder.session.checks import (
     alone,
+    deep,
     episodes,
     features,
     info,
@@ -23,12 +24,12 @@ from lucky_recorder.session.checks import (
 from lucky_recorder.session.checks.evidence import Evidence, Fault
 from lucky_recorder.session.folder import is_video_only, refuse_other_folders
 from lucky_recorder.storage.lock import is_held
+from lucky_recorder.storage.spread import Progress, Tell
 
 __all__ = ["Fault", "Report", "check_session", "inspect_session"]
 
 Check = Callable[[Evidence], Iterator[Fault]]
 
-# `check_unreadable` comes last: it tells which files the others could not read.
 CHECKS: tuple[Check, ...] = (
     strays.check_missing,
     info.check_fields,
@@ -46,12 +47,12 @@ CHECKS: tuple[Check, ...] = (
     masks.check_masks,
     lidars.check_lidars,
     strays.check_strays,
-    strays.check_unreadable,
+    deep.check_checksums,
 )
 VIDEO_ONLY_CHECKS: tuple[Check, ...] = (
     alone.check_videos_alone,
     alone.check_lidars_alone,
-    strays.check_unreadable,
+    deep.check_checksums,
 )
 
 
@@ -75,12 +76,16 @@ class Report(NamedTuple):
     is_in_progress: bool = False
 
 
-def check_session(path: str | Path, decode: bool = True) -> list[Fault]:
+def check_session(path: str | Path, decode: bool = True, deep: bool = False) -> list[Fault]:
     """Check a session folder; it is only read, however broken it is.
+
+    Where there is a ``meta/checksums.json``, every file is compared with it in any case.
 
     Args:
         path: The session's folder.
         decode: Decode every frame of every video; without it, frames are only counted.
+        deep: Also read and decode every file that no episode names and every track, forgive nothing that a decoder
+            would make up, and take what it says for faults.
 
     Returns:
         The faults, each with its file and episode; an empty list for a good session.
@@ -88,11 +93,17 @@ def check_session(path: str | Path, decode: bool = True) -> list[Fault]:
     Raises:
         FormatError: If the folder is no session at all.
     """
-    return inspect_session(path, decode).faults
+    return inspect_session(path, decode, deep).faults
 
 
-def inspect_session(path: str | Path, decode: bool = True) -> Report:
+def inspect_session(path: str | Path, decode: bool = True, is_deep: bool = False, tell: Tell | None = None) -> Report:
     """Check a session folder, and say how much there was to check; see `check_session`.
+
+    Args:
+        path: The session's folder.
+        decode: As for `check_session`.
+        is_deep: The ``deep`` of `check_session`.
+        tell: Called with the bytes that are done of what takes long, and with all of them.
 
     Raises:
         FormatError: If the folder is no session at all.
@@ -100,8 +111,11 @@ def inspect_session(path: str | Path, decode: bool = True) -> Report:
     path = Path(path)
     refuse_other_folders(path)
     video_only = is_video_only(path)
-    evidence = Evidence(path, decode)
+    evidence = Evidence(path, decode, Progress(tell))
+    deep.expect(evidence, is_deep)
     checks = VIDEO_ONLY_CHECKS if video_only else CHECKS
+    # The last one tells which files the others could not read.
+    checks = (*checks, *([deep.check_everything] if is_deep else []), strays.check_unreadable)
     # Two checks may find the same fault: it is told once.
     faults = list(dict.fromkeys(fault for check in checks for fault in check(evidence)))
     rows = sum(episode.length for episode in evidence.episodes)

@@ -17,6 +17,7 @@ from lucky_recorder.session import layout, stored
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.found import Found, find
+from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_held
 from lucky_recorder.storage.untrusted import Folder, expand, format_errors
 from lucky_recorder.storage.write import TEMPORARY
@@ -116,7 +117,8 @@ class SessionFolder:
         if is_held(self.path):
             return State.IN_PROGRESS
         parts = (keys.DATA, keys.VIDEOS, layout.META)
-        has_left = any(TEMPORARY in name.rsplit("/", 1)[-1] for part in parts for name in self.files.files(part))
+        names = [name for part in parts for name in self.files.files(part)]
+        has_left = bool(reserve.left_in(self.path)) or any(TEMPORARY in name.rsplit("/", 1)[-1] for name in names)
         return State.CUT_SHORT if has_left or not (self.is_video_only or self.is_current) else State.COMPLETE
 
     @property
@@ -366,9 +368,16 @@ def _refuse_other(path: Path) -> None:
 def is_video_only(path: Path) -> bool:
     """Tell whether a session was recorded without rows: finished videos, and neither ``meta/`` nor ``data/``."""
     with format_errors(path):
-        if (path / "meta").exists() or any((path / "data").rglob("file-*")):
+        if _has_meta(path / "meta") or any((path / "data").rglob("file-*")):
             return False
     return any(not name.endswith(TEMPORARY) for name in Folder(path).files("videos"))
+
+
+def _has_meta(meta: Path) -> bool:
+    """Tell whether there is metadata: a folder that holds only sums of the session's files is none."""
+    sums = Path(layout.CHECKSUMS_PATH).name
+    names = {entry.name for entry in meta.iterdir()} if meta.is_dir() else set()
+    return meta.exists() and not (names and names <= {sums, sums + TEMPORARY})
 
 
 def _is_picture(shape: list[Any]) -> bool:

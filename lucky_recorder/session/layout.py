@@ -22,6 +22,8 @@ EPISODES = "meta/episodes"
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
+# Sums of all other files, where somebody has asked for them.
+CHECKSUMS_PATH = "meta/checksums.json"
 DATA_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet")
 # With several episodes per file each waits as a whole file of its own, its spool, until the data file is assembled.
 SPOOL = re.compile(rf"(?P<file>{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet)\.(?P<episode>\d{{1,9}})\.tmp")

@@ -16,6 +16,7 @@ from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking, scan_file
+from lucky_recorder.storage.space import of_table
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
 SCHEMA = pa.schema(
@@ -81,9 +82,14 @@ def stage_scans(
         stage(
             path(".parquet"),
             lambda p: pq.write_table(
-                built, p, compression="zstd", use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"]
+                built,
+                p,
+                compression="zstd",
+                use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"],
+                write_page_checksum=True,
             ),
             lambda p: rows.verify(p, built.num_rows),
+            of_table(built),
         ),
     ]
     if scans.proxy is not None:

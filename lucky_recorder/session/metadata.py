@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +16,18 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
 from lucky_recorder.session.features import episodes_schema, features
-from lucky_recorder.storage.write import stage, write_json
+from lucky_recorder.storage.space import of_table
+from lucky_recorder.storage.write import json_bytes, stage, write_json
 from lucky_recorder.version import __version__
 
 CODEBASE_VERSION = "v3.0"
 # LeRobot's tools ask for these two. The recorder does not split files by size (spec: info.json).
 _FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
+
+# Four small files take whole blocks, and Parquet's footers; what is measured later is added.
+_SMALLEST_WRITE = 1 << 17
+# Nine numbers, each on a line of its own.
+_BYTES_OF_STATS = 300
 
 
 class Finished(NamedTuple):
@@ -165,6 +172,7 @@ def _write_parquet(path: Path, table: pa.Table) -> None:
         path,
         lambda temporary: pq.write_table(table, temporary, compression="zstd", write_page_checksum=True),
         lambda temporary: rows.verify(temporary, table.num_rows),
+        of_table(table),
     ).commit()
 
 
@@ -183,6 +191,7 @@ class MetadataWriter:
     Attributes:
         info: The content of ``info.json`` before anything is counted.
         tasks: The task descriptions that are known by now, registered or found.
+        counted: Episodes that ``info.json`` counts by now.
 
     Args:
         root: The session's folder.
@@ -218,12 +227,18 @@ class MetadataWriter:
         # ahead of, nor behind, what data files carry.
         self._is_behind = not before.info
         self._is_first = True
+        self.counted = before.totals.episodes
+        # As long as there are none yet: a line per value of each column.
+        values = sum(math.prod(field.shape) for field in schema.columns if field.has_stats)
+        self._stats_bytes = _BYTES_OF_STATS * values
+        self._longest_row = 0
         self._pending: list[Mapping[str, Any]] = []
 
     def add(self, episode: Finished) -> None:
         """Take an episode whose data file is whole, to be listed by the next write."""
         self._is_behind = True
         self._pending.append(episode.row)
+        self._longest_row = max(self._longest_row, len(json_bytes(episode.row)))
         self._totals.add(episode)
 
     def is_due(self, episodes: int) -> bool:
@@ -245,3 +260,14 @@ class MetadataWriter:
             self._is_first = False
             self._pending = []
         write_totals(self._root, self.info, len(self.tasks), self._totals)
+        self.counted = self._totals.episodes
+
+    def largest(self, waiting: int) -> int:
+        """Return how many bytes the next write takes, at most.
+
+        Args:
+            waiting: Episodes that it may have to list.
+        """
+        whole = len(json_bytes(self.info)) + max(len(json_bytes(self._totals.stats())), self._stats_bytes)
+        tasks = sum(len(task.encode()) for task in self.tasks)
+        return _SMALLEST_WRITE + 2 * whole + tasks + waiting * self._longest_row

@@ -21,6 +21,7 @@ from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.folder import SessionFolder, is_video_only, refuse_other_folders
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.session.layout import is_session_name
+from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.aside import LOST, SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
@@ -42,6 +43,7 @@ class Plan(NamedTuple):
         writes_meta: Whether ``meta/`` has to be written.
         writes: Files under ``meta/episodes`` that stay.
         is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
+        freed: The reserve of a recording that did not end: it goes first.
     """
 
     episodes: tuple[Row, ...] = ()
@@ -53,11 +55,12 @@ class Plan(NamedTuple):
     writes_meta: bool = False
     writes: int = 0
     is_listed: bool = False
+    freed: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.assembled or self.served or self.set_aside or self.writes_meta)
+        return not (self.assembled or self.served or self.set_aside or self.writes_meta or self.freed)
 
 
 def plan(path: Path) -> Plan:
@@ -67,6 +70,10 @@ def plan(path: Path) -> Plan:
         FormatError: If it is no session of this recorder, or damaged in a way that an interrupted recording does not
             leave behind: then nothing of it is touched, and the message says what is wrong.
     """
+    return _planned(path)._replace(freed=tuple(reserve.left_in(path)))
+
+
+def _planned(path: Path) -> Plan:
     refuse_linked(path, (keys.DATA.rstrip("/"), keys.VIDEOS.rstrip("/"), layout.META))
     files = Folder(path)
     found = find(files, (), None)
@@ -100,7 +107,8 @@ def _says_nothing(files: Folder, found: Found) -> bool:
 
 def _files(path: Path) -> list[str]:
     """List what lies in the three folders that are a session's own; what lies beside them is the user's."""
-    return [name for part in (keys.DATA, keys.VIDEOS, layout.META) for name in Folder(path).files(part)]
+    found = [name for part in (keys.DATA, keys.VIDEOS, layout.META) for name in Folder(path).files(part)]
+    return [name for name in found if name != layout.CHECKSUMS_PATH]
 
 
 def _lists_anything(path: Path) -> bool:
@@ -268,6 +276,9 @@ def carry_out(path: Path, planned: Plan) -> None:
     Raises:
         StorageError: If the file system refuses. The same plan can be made and carried out again.
     """
+    # First: the disk may be full.
+    _remove(path, planned.freed)
+    checksums.drop(path, layout.CHECKSUMS_PATH)
     for one in planned.set_aside:
         set_aside(path, one.file, one.reason)
     files = Folder(path)

@@ -23,11 +23,8 @@ from lucky_recorder.session import layout, likeness, rebuilt, recovery
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.metadata import Before
+from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import refuse_held
-from lucky_recorder.storage.untrusted import Folder
-from lucky_recorder.storage.write import storage_errors, sync_folder
-
-_SUMS = "meta/checksums.json"
 
 
 def refuse(root: Path, schema: Schema, chunking: layout.Chunking, *, is_ours: bool = False) -> None:
@@ -104,8 +101,8 @@ def complete(root: Path, schema: Schema) -> Before:
         FormatError: If it is damaged; it is as it was then.
         StorageError: If the file system refuses.
     """
-    _remove_sums(root)
     planned = recovery.plan(root)
+    checksums.drop(root, layout.CHECKSUMS_PATH)
     if not planned.is_empty:
         recovery.carry_out(root, planned)
     folder = _folder(root)
@@ -119,16 +116,6 @@ def complete(root: Path, schema: Schema) -> Before:
     totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
     writes = sum(name.startswith(f"{layout.EPISODES}/") for name in folder.files.files(layout.META))
     return Before(folder.info, folder.tasks if planned.episodes else (), totals, writes)
-
-
-def _remove_sums(root: Path) -> None:
-    """Remove the checksums of a session that is about to change."""
-    if not Folder(root).has(_SUMS):
-        return
-    with storage_errors(root / _SUMS):
-        (root / _SUMS).unlink()
-        sync_folder((root / _SUMS).parent)
-    tell(f"{root / _SUMS}: removed, since the session goes on; make it anew when it is complete")
 
 
 def numbered(record: EpisodeRecord, known: Sequence[str]) -> EpisodeRecord:

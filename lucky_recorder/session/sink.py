@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,15 +12,20 @@ from lucky_recorder.episode import keys
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
-from lucky_recorder.errors import StorageError
+from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.session import carried, layout, lidar, resumed, rows
 from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.metadata import Finished, MetadataWriter
-from lucky_recorder.storage import arrow
+from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.lock import hold, take_over
 from lucky_recorder.storage.names import part
+from lucky_recorder.storage.reserve import Reserve
+from lucky_recorder.storage.space import of_table
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors
+
+# What is said of a file that cannot be taken away again: of a video, and of an episode's rows.
+_LEFT = "no episode names it", "readers show its episode, which is not counted"
 
 
 class SessionSink:
@@ -56,6 +61,9 @@ class SessionSink:
         self._episodes = 0
         self._rows = 0
         self._spools: list[Spooled] = []
+        self._served: list[Path] = []
+        # What the last write of meta/ takes, held until then.
+        self._reserve = Reserve(root / reserve.NAME)
         # Held while the session is written, so that a reader can tell it from one that was cut short.
         self._lock = take_over(root) if resumes else hold(root)
         self._resumes = resumes
@@ -80,6 +88,11 @@ class SessionSink:
         self._schema = schema
         self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before)
         self._is_open = True
+        self._hold_reserve()
+
+    def _hold_reserve(self) -> None:
+        if self._schema.has_rows:
+            self._reserve.hold(self._metadata.largest(self._every + self._chunking.episodes_per_file))
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written: beside its final place, so that a rename will do."""
@@ -99,6 +112,8 @@ class SessionSink:
         if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
         row, new_tasks = self._episode_row(record, episode), record.new_tasks(len(self._metadata.tasks))
+        columns = {f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats}
+        finished = Finished(row, columns, self._pixels(record), record.reproducible)
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
         try:
             for key in record.videos:
@@ -112,7 +127,7 @@ class SessionSink:
             for one in staged:
                 one.discard()
             raise
-        return PreparedEpisode(self, record, row, new_tasks, staged, data)
+        return PreparedEpisode(self, finished, new_tasks, staged, data)
 
     def _stage_labels(self, stream: Stream, episode: int) -> list[Staged]:
         """Write the file beside a mask video that maps its ids to names."""
@@ -128,7 +143,12 @@ class SessionSink:
             path = path.with_name(layout.spool_file(path.name, episode))
         known = [*self._metadata.tasks, *new_tasks]
         said = Carried(self._metadata.info, known, record.reproducible, self._pixels(record)).plain()
-        return stage(path, lambda p: rows.write(p, [table], [row], said), lambda p: rows.verify(p, table.num_rows))
+        return stage(
+            path,
+            lambda p: rows.write(p, [table], [row], said),
+            lambda p: rows.verify(p, table.num_rows),
+            of_table(table),
+        )
 
     def _pixels(self, record: EpisodeRecord) -> dict[str, PixelHistogram]:
         return {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
@@ -160,27 +180,29 @@ class SessionSink:
             row |= {keys.video_column(key, part): value for part, value in said.items()}
         return row
 
-    def committed(
-        self, record: EpisodeRecord, row: Mapping[str, Any], new_tasks: Sequence[str], data: Path | None
-    ) -> None:
+    def committed(self, episode: Finished, new_tasks: Sequence[str], data: Path | None) -> None:
         """Count an episode whose files all have their names, and write what falls due with it."""
         # Only here is the index used up: an episode whose commit has failed leaves no gap in the numbers.
         self._episodes += 1
-        self._rows += record.rows
+        self._rows += episode.row["length"]
         if data is None:  # no rows are recorded, and then there is no meta/
             return
         self._metadata.tasks += new_tasks
-        columns = {f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats}
-        finished = Finished(row, columns, self._pixels(record), record.reproducible)
         with metadata_errors():
             if self._chunking.episodes_per_file == 1:
-                self._metadata.add(finished)
+                self._metadata.add(episode)
             else:
-                self._spools.append(Spooled(data, finished))
-                if self._chunking.ends_file(row[keys.EPISODE_INDEX]):
+                self._spools.append(Spooled(data, episode))
+                if self._chunking.ends_file(episode.row[keys.EPISODE_INDEX]):
                     self._assemble()
             if self._metadata.is_due(self._episodes):
                 self._metadata.write()
+                self._hold_reserve()
+
+    @property
+    def spools(self) -> list[Path]:
+        """Files whose rows will be written once more, into their data file."""
+        return [one.path for one in self._spools]
 
     def _assemble(self) -> None:
         """Make the data file of the spooled episodes, and only then list them and remove the spools."""
@@ -199,9 +221,15 @@ class SessionSink:
         spools, self._spools = self._spools, []
         for one in spools:
             self._metadata.add(one.episode)
-        for one in spools:
-            with storage_errors(one.path):
-                one.path.unlink()
+        self._served += [one.path for one in spools]
+        self._remove_served()
+
+    def _remove_served(self) -> None:
+        """Remove the spools whose episodes are in their data file; what the disk refuses is tried again at the end."""
+        while self._served:
+            with storage_errors(self._served[-1]):
+                self._served[-1].unlink(missing_ok=True)
+            self._served.pop()
 
     def _parts(self, files: Folder, name: str) -> list[str]:
         """Return of which files a data file is made: the spools, after what it holds already."""
@@ -232,12 +260,33 @@ class SessionSink:
             return
         try:
             if self._schema.has_rows:
-                self._assemble()
+                self._complete()
         finally:
-            # Also where the last data file cannot be assembled: what is before it is to be listed.
-            if self._schema.has_rows:
-                self._metadata.write()
+            self._reserve.release()
         self._remove_strays()
+
+    def _complete(self) -> None:
+        """Assemble the last data file and list every episode.
+
+        Raises:
+            LuckyRecorderError: What the file system refuses; it says how many finished episodes are not listed, and the
+                remedy.
+        """
+        try:
+            try:
+                self._assemble()
+            finally:
+                # Also where the last data file cannot be assembled: what is before it is to be listed.
+                self._reserve.release()
+                self._metadata.write()
+                self._remove_served()
+        except LuckyRecorderError as error:
+            count = self._episodes - self._metadata.counted
+            if not count:
+                raise
+            unlisted = "1 finished episode is" if count == 1 else f"{count} finished episodes are"
+            remedy = f"lucky_recorder.Session reads all, and `lucky-recorder recover {self.root}` lists them"
+            raise extended(error, f"{unlisted} whole on the disk and not listed in meta/ yet: {remedy}") from error
 
     def _remove_strays(self) -> None:
         """Leave no folder of a stream that has no file: folders appear only for the streams a session has recorded."""
@@ -267,18 +316,25 @@ class PreparedEpisode:
     def __init__(
         self,
         sink: SessionSink,
-        record: EpisodeRecord,
-        row: Mapping[str, Any],
+        episode: Finished,
         new_tasks: Sequence[str],
         videos: Sequence[Staged],
         data: Staged | None,
     ) -> None:
         self._sink = sink
-        self._record = record
-        self._row = row
+        self._episode = episode
         self._new_tasks = new_tasks
-        self._videos = videos
-        self._data = data
+        # In the order of their names: the rows come last.
+        self._files = (*videos, *([data] if data else []))
+        self._data = data.path if data else None
+
+    def files(self) -> list[Path]:
+        """Return the files as they lie on the disk before they have their names."""
+        return [staged.temporary for staged in self._files]
+
+    def claims(self) -> list[Path]:
+        """Return the files whose rows are to be written once more."""
+        return self._sink.spools
 
     def commit(self) -> None:
         """Rename the videos, then the rows: an episode whose rows are there has its videos."""
@@ -286,22 +342,33 @@ class PreparedEpisode:
         # renames therefore leaves videos that no episode names, which is harmless, and never rows without their videos.
         named: list[Path] = []
         try:
-            for staged in (*self._videos, *([self._data] if self._data else [])):
+            for staged in self._files:
                 # First: where the folder cannot be synced, the file has its name already.
                 named.append(staged.path)
                 staged.commit()
-        except BaseException:  # also an interrupt: a video that no episode names must not stay behind
-            for path in named:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        except BaseException as error:  # also an interrupt: a video that no episode names must not stay behind
+            # The rows first: without its videos an episode must not be read.
+            left = _taken_away(reversed(named))
+            if left is not None and isinstance(error, LuckyRecorderError):
+                raise extended(error, f"{left} could not be removed again: {_LEFT[left == self._data]}") from error
             raise
-        data = self._data.path if self._data else None
-        self._sink.committed(self._record, self._row, self._new_tasks, data)
+        self._sink.committed(self._episode, self._new_tasks, self._data)
 
     def discard(self) -> None:
         """Remove every temporary file."""
-        for staged in (*self._videos, *([self._data] if self._data else [])):
+        for staged in self._files:
             staged.discard()
+
+
+def _taken_away(files: Iterable[Path]) -> Path | None:
+    """Remove files, one after another; returns the first that the disk keeps."""
+    for path in files:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            if path.is_file():
+                return path
+    return None
 
 
 def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:

@@ -99,6 +99,25 @@ class Folder:
                 raise FormatError(f"{path}: holds a {type(content).__name__}, not a JSON object")
         return content
 
+    def read_through(self, relative: str) -> None:
+        """Read a file to its end, if it is a table, a spool of one, or JSON; of other files nothing is read.
+
+        Raises:
+            FormatError: If it cannot be read. Any JSON will do: what a format does not know may hold a list.
+        """
+        if ".parquet" in relative.rsplit("/", 1)[-1]:
+            self.table(relative)
+        elif relative.endswith(".json"):
+            with format_errors(self.path / relative):
+                parsed(self.bytes(relative, limits.LARGEST_JSON))
+
+    def size(self, relative: str) -> int:
+        """Return the bytes of a file, 0 if there is none; a link's are its own."""
+        try:
+            return os.lstat(self.path / relative).st_size
+        except OSError:
+            return 0
+
     def bytes(self, relative: str, most: int) -> bytes:
         """Return the bytes of a file.
 

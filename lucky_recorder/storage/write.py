@@ -16,6 +16,7 @@ from typing import Any
 
 from lucky_recorder.errors import LuckyRecorderError, MetadataError, StorageError
 from lucky_recorder.files import make_file, open_file
+from lucky_recorder.storage.space import told_space
 
 TEMPORARY = ".tmp"
 # What `link` says where a second name cannot be: another disk, a file system without links or with too many of one
@@ -82,20 +83,26 @@ class Staged:
             self.temporary.unlink()
 
 
-def stage(path: Path, write: Callable[[Path], None], verify: Callable[[Path], None] | None = None) -> Staged:
+def stage(
+    path: Path,
+    write: Callable[[Path], None],
+    verify: Callable[[Path], None] | None = None,
+    size: int | None = None,
+) -> Staged:
     """Write a file under its temporary name, fsync it, and read it back.
 
     Args:
         path: The final name.
         write: Writes the whole file to the path it is given.
         verify: Raises if the file at the path it is given is not whole.
+        size: Bytes that it will have, at most, for the error of a full disk; None if that is not known.
 
     Raises:
         StorageError: If the file system refuses. Whatever is raised, the temporary file is gone then.
     """
     staged = Staged(path, path.with_name(path.name + TEMPORARY))
     try:
-        with storage_errors(path):
+        with told_space(staged.temporary, size), storage_errors(path):
             make_folder(path.parent)
             # Made here, and not by whoever writes: a link of this name would be followed.
             make_file(staged.temporary)
@@ -125,7 +132,9 @@ def write_json(path: Path, content: Any) -> None:
 def stage_json(path: Path, content: Any) -> Staged:
     """Write a JSON file under its temporary name and read it back; errors as for `write_json`."""
     content_bytes = json_bytes(content)
-    return stage(path, lambda file: _write(file, content_bytes), lambda file: _verify(file, content_bytes))
+    return stage(
+        path, lambda file: _write(file, content_bytes), lambda file: _verify(file, content_bytes), len(content_bytes)
+    )
 
 
 def json_bytes(content: Any) -> bytes:
@@ -162,9 +171,10 @@ def link(source: Path, target: Path) -> None:
     Raises:
         StorageError: If there is something of that name, or the file system refuses.
     """
-    with storage_errors(target):
-        # The file itself: a link to a link would lead somewhere else from its new place.
-        file = os.path.realpath(source)
+    # The file itself: a link to a link would lead somewhere else from its new place.
+    file = os.path.realpath(source)
+    size = os.path.getsize(file) if os.path.exists(file) else None
+    with told_space(target, size), storage_errors(target):
         try:
             os.link(file, target)
         except OSError as error:

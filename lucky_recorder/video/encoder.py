@@ -19,6 +19,7 @@ from lucky_recorder.episode.keys import H264
 from lucky_recorder.episode.record import VideoFile
 from lucky_recorder.errors import VideoError
 from lucky_recorder.files import make_file
+from lucky_recorder.storage.space import told_space
 from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.codecs import Codec, known
 from lucky_recorder.video.frames import Frame
@@ -101,7 +102,7 @@ class VideoEncoder:
         """
         container = self._whole()
         try:
-            with video_errors(self.path, f"frame {self.frames}: "):
+            with told_space(self.path), video_errors(self.path, f"frame {self.frames}: "):
                 self._frame.paint(pixels, bottom_up)
                 container.mux(self._stream.encode(self._frame.at(self.frames, self._time_base)))
         except VideoError as error:
@@ -121,7 +122,7 @@ class VideoEncoder:
             container = self._whole()
             if not self.frames:
                 raise VideoError(f"{self.path}: no frame was written; abort() a video without pictures")
-            with video_errors(self.path):
+            with told_space(self.path), video_errors(self.path):
                 container.mux(self._stream.encode(None))
                 container.close()
                 sync_file(self.path)

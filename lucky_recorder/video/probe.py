@@ -25,6 +25,8 @@ from lucky_recorder.video.codecs import CODECS, LOSSLESS_PROFILE
 _SAFE = {"protocol_whitelist": "file", "format_whitelist": "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm"}
 # What a decoder refuses by itself, also where a picture in the middle says that it is larger than the first.
 _BOUNDED = {"max_pixels": str(limits.MOST_PIXELS)}
+# What is checked beside: the checksums that files and codecs carry, and that there is nothing to be forgiven.
+_STRICT = {"err_detect": "crccheck+bitstream+buffer+explode"}
 
 # How a reformatter is told to keep to its caller's thread; before av 17 it did nothing else.
 ONE_THREAD: dict[str, Any] = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
@@ -120,21 +122,27 @@ def tracks(path: Path) -> tuple[VideoInfo, ...]:
     return tuple(probe(path, track) for track in range(count))
 
 
-def open_video(path: Path, track: int = 0) -> tuple[InputContainer, VideoStream]:
+def open_video(path: Path, track: int = 0, *, is_strict: bool = False) -> tuple[InputContainer, VideoStream]:
     """Open one of a file's video tracks for reading, one thread.
+
+    Args:
+        path: The file.
+        track: Which of its video tracks.
+        is_strict: Whether checksums are compared, and what could be passed over is an error.
 
     Raises:
         VideoError: If there is no such file, or no such video in it that can be read.
     """
+    more = _STRICT if is_strict else {}
     with video_errors(path):
         # Here, since a named pipe would make the library wait.
         os.close(open_file(path))
         # A whole path: of a:b.mp4 alone, the library would take a for a protocol.
-        container = av.open(os.path.abspath(path), "r", options=_BOUNDED, container_options=_SAFE)
+        container = av.open(os.path.abspath(path), "r", options=_BOUNDED, container_options=_SAFE | more)
     try:
         stream = _video_track(path, container, track)
         _refuse_large(path, stream)
-        stream.codec_context.options = _BOUNDED
+        stream.codec_context.options = _BOUNDED | more
     except BaseException:  # also an interrupt: the file must not stay open
         container.close()
         raise

@@ -16,6 +16,7 @@ from av.video.stream import VideoStream
 
 from lucky_recorder.errors import VideoError
 from lucky_recorder.files import make_file
+from lucky_recorder.storage.space import told_space
 from lucky_recorder.storage.write import sync_file
 from lucky_recorder.video.probe import VideoInfo, open_video, probe, tracks, video_errors
 
@@ -44,9 +45,10 @@ def combine(color: Path, depth: Path, target: Path) -> None:
     one, other = probe(color), probe(depth)
     _check_alike(color, one, depth, other)
     try:
-        _copy((color, depth), target, one.fps)
-        with video_errors(target):
-            sync_file(target)
+        with told_space(target, one.bytes + other.bytes):
+            _copy((color, depth), target, one.fps)
+            with video_errors(target):
+                sync_file(target)
         _check_counts(target, one.frames)
     except BaseException:  # also an interrupt: half a file must not stay behind
         with contextlib.suppress(OSError):

@@ -2,8 +2,8 @@
 
 Run as a program: ``python -m tests.edit.crashing FOLDER PER_FILE HOW SEED COUNT BEFORE``. It prints a line of JSON for
 each child: its folder, where it was struck, and how many episodes it had vouched for by then. With BEFORE above 0 it
-goes on with a session and a dataset that have so many episodes already; the first child never does. The children are forked before
-this process has used pyarrow or an encoder, so that none inherits a thread's lock.
+goes on with a session and a dataset that have so many episodes already; the first child never does. The children are
+forked before this process has used pyarrow or an encoder, so that none inherits a thread's lock.
 """
 
 from __future__ import annotations
@@ -31,9 +31,15 @@ from tests.session.building import Recording, arm_schema, camera, depth, lidar, 
 
 EPISODES = 5
 KILL_BEFORE, KILL_AFTER, REFUSE, REFUSE_AFTER, ANY_TIME = "kill-before", "kill-after", "refuse", "refuse-after", "time"
+# From a call on: the disk is full, and takes nothing more; or the system has made it read only, after an error.
+FULL, READ_ONLY = "full", "read-only"
+REFUSALS = (REFUSE, REFUSE_AFTER, FULL, READ_ONLY)
+CODES = (errno.EIO, errno.EDQUOT, errno.EROFS, errno.ENOSPC)
+# What a full disk still does: it gives other names, and takes away.
+FREE = ("replace", "rename", "rmdir", "unlink")
 # What writes, syncs, links or renames; Parquet files are written by a library, page by page.
 CALLS: tuple[tuple[Any, str], ...] = (
-    *((os, name) for name in ("fsync", "replace", "rename", "link", "mkdir", "rmdir", "unlink")),
+    *((os, name) for name in ("fsync", "replace", "rename", "link", "mkdir", "rmdir", "unlink", "posix_fallocate")),
     (Path, "write_bytes"),
     (pq.ParquetWriter, "write_table"),
     (pq.ParquetWriter, "close"),
@@ -64,15 +70,23 @@ class Layer:
             if is_struck and self._how == KILL_BEFORE:
                 os.kill(os.getpid(), signal.SIGKILL)
             if is_struck and self._how == REFUSE:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
+                refuse(CODES[self._at % len(CODES)])
+            if 0 < self._at <= self.calls and self._how == FULL and name not in FREE:
+                refuse(errno.ENOSPC)
+            if 0 < self._at <= self.calls and self._how == READ_ONLY:
+                refuse(errno.EROFS)
             done = call(*given, **named)
             if is_struck and self._how == KILL_AFTER:
                 os.kill(os.getpid(), signal.SIGKILL)
             if is_struck and self._how == REFUSE_AFTER:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
+                refuse(CODES[self._at % len(CODES)])
             return done
 
         return around
+
+
+def refuse(code: int) -> None:
+    raise OSError(code, os.strerror(code))
 
 
 def schema() -> Any:
@@ -88,54 +102,64 @@ def begin(folder: Path, per_file: int) -> Recording:
     return Recording(session_of(folder), schema(), 3, per_file, metadata_every=2)
 
 
-def record(recording: Recording, folder: Path, vouch: Callable[[], None], numbers: Iterable[int]) -> None:
-    """Record as the worker does: all formats are prepared, then each commits; what fails ends it, and all is closed."""
-    bundles = KoyuSink(folder / "bundles", KoyuSettings(name="bundles", collection_mode="synthetic"), metadata_every=2)
-    bundles.open(recording.schema, recording.tasks)
+def record(recording: Recording, folder: Path, vouch: Callable[[bytes], None], numbers: Iterable[int]) -> None:
+    """Record as the worker does: all formats are prepared, then each commits; what fails ends it, and all is closed.
+
+    It vouches for an episode of the session with ``k``, for its bundle with ``b``; ``s`` stands for an error that says
+    that an episode may be there which is not counted.
+    """
+    try:
+        bundles = KoyuSink(
+            folder / "bundles", KoyuSettings(name="bundles", collection_mode="synthetic"), metadata_every=2
+        )
+        bundles.open(recording.schema, recording.tasks)
+    except (LuckyRecorderError, OSError):
+        with contextlib.suppress(LuckyRecorderError, OSError):
+            recording.sink.close()
+        return
     sinks = (recording.sink, bundles)
     try:
         for number in numbers:
-            _commit(recording, sinks, 3 + number % 2, number != 1)
-            vouch()
-    except MetadataError:
-        vouch()  # the episode itself is whole
-    except (LuckyRecorderError, OSError):
-        pass
+            _commit(recording, sinks, 3 + number % 2, number != 1, vouch)
+    except (LuckyRecorderError, OSError) as error:
+        if "not counted" in str(error):
+            vouch(b"s")
     for sink in sinks:
         with contextlib.suppress(LuckyRecorderError, OSError):
             sink.close()
 
 
-def go_on(recording: Recording, folder: Path, vouch: Callable[[], None], before: int) -> None:
-    """Record the rest of a session that has some episodes already; it may be refused by the disk before it begins."""
-    try:
-        recording.resume()
-    except (LuckyRecorderError, OSError):
-        return
+def go_on(recording: Recording, folder: Path, vouch: Callable[[bytes], None], before: int) -> None:
+    """Record the rest of a session that has some episodes already."""
+    recording.resume()
     record(recording, folder, vouch, range(before, EPISODES))
 
 
-def _commit(recording: Recording, sinks: tuple[Any, ...], ticks: int, success: bool) -> None:
+def _commit(
+    recording: Recording, sinks: tuple[Any, ...], ticks: int, success: bool, vouch: Callable[[bytes], None]
+) -> None:
     made = recording.record(ticks, success=success)
     prepared: list[Any] = []
     late: MetadataError | None = None
     try:
         for sink in sinks:
             prepared.append(sink.prepare(made))
-        for one in prepared:
+        for one, kind in zip(prepared, (b"k", b"b"), strict=True):
             try:
                 one.commit()
             except MetadataError as error:
                 late = late or error
+            vouch(kind)
     except BaseException:
         for one in prepared:
             one.discard()
         # As the worker does with what no sink has taken.
-        for video in made.videos.values():
-            video.file.path.unlink(missing_ok=True)
-        for scans in made.scans.values():
-            if scans.proxy is not None:
-                scans.proxy.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            for video in made.videos.values():
+                video.file.path.unlink(missing_ok=True)
+            for scans in made.scans.values():
+                if scans.proxy is not None:
+                    scans.proxy.path.unlink(missing_ok=True)
         raise
     if late is not None:
         raise late
@@ -151,7 +175,7 @@ def in_child(folder: Path, per_file: int, how: str, at: float, before: int = 0) 
     if not child:
         os.close(reading)
         recording, layer = None, Layer(how, 0 if how == ANY_TIME else int(at))
-        vouch = lambda: os.write(writing, b"k") and None  # noqa: E731
+        vouch = lambda kind: os.write(writing, kind) and None  # noqa: E731
         if before:
             recording = begin(folder, per_file)
             record(recording, folder, vouch, range(before))
@@ -160,10 +184,11 @@ def in_child(folder: Path, per_file: int, how: str, at: float, before: int = 0) 
         if how == ANY_TIME and at:
             threading.Thread(target=_kill_later, args=(at,), daemon=True).start()
         try:
-            if recording is None:
-                record(begin(folder, per_file), folder, vouch, range(EPISODES))
-            else:
-                go_on(recording, folder, vouch, before)
+            with contextlib.suppress(LuckyRecorderError, OSError):
+                if recording is None:
+                    record(begin(folder, per_file), folder, vouch, range(EPISODES))
+                else:
+                    go_on(recording, folder, vouch, before)
         finally:
             os.write(writing, f"c{layer.calls} {time.monotonic() - began} {layer.struck}".encode())
             os._exit(0)
@@ -179,7 +204,9 @@ def in_child(folder: Path, per_file: int, how: str, at: float, before: int = 0) 
         "folder": str(folder),
         "how": how,
         "at": at,
-        "vouched": len(kept),
+        "vouched": kept.count(b"k"),
+        "bundled": kept.count(b"b"),
+        "is_said": b"s" in kept,
         "calls": int(said[0]) if said else None,
         "struck": said[2] if len(said) > 2 else None,
         "killed": os.WIFSIGNALED(status),

@@ -9,13 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.edit.crashing import ANY_TIME, KILL_AFTER, KILL_BEFORE, REFUSE, REFUSE_AFTER
+from tests.edit.crashing import ANY_TIME, FULL, KILL_AFTER, KILL_BEFORE, READ_ONLY, REFUSE, REFUSE_AFTER
 from tests.edit.surviving import crashed, verify
 
 
 @pytest.mark.parametrize(
     ("how", "per_file", "seed"),
-    [(KILL_BEFORE, 1, 1), (KILL_AFTER, 3, 2), (REFUSE, 3, 3), (REFUSE_AFTER, 1, 4), (ANY_TIME, 3, 5)],
+    [
+        (KILL_BEFORE, 1, 1),
+        (KILL_AFTER, 3, 2),
+        (REFUSE, 3, 3),
+        (REFUSE_AFTER, 1, 4),
+        (FULL, 1, 6),
+        (FULL, 3, 7),
+        (READ_ONLY, 1, 8),
+        (READ_ONLY, 3, 9),
+        (ANY_TIME, 3, 5),
+    ],
 )
 def test_nothing_that_was_vouched_for_is_lost(tmp_path: Path, how: str, per_file: int, seed: int) -> None:
     whole, *struck = crashed(tmp_path, per_file, how, seed, 4)

@@ -49,9 +49,7 @@ def test_it_becomes_what_the_recording_would_have_written(tmp_path: Path, per_fi
     path, other = tmp_path / NAME, tmp_path / "other"
     cut_short(path, episodes, per_file)
     done = recovered(path)
-    # With one episode per file the first has written meta/.
-    is_listed = (per_file, episodes) == (1, 1)
-    assert (done.verdict, done.episodes, done.set_aside) == ("complete" if is_listed else "recovered", episodes, ())
+    assert (done.verdict, done.episodes, done.set_aside) == ("recovered", episodes, ())
     assert check_session(path) == []
     assert check_lerobot(path) == []
     whole = cut_short(other, episodes, per_file)

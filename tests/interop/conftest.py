@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lucky_recorder.edit.recover import recover
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
 from tests.interop.recording import record_cubes, record_pendulum
@@ -71,6 +74,17 @@ class Truth:
 def cubes(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     """A default session at 50 Hz, two cameras, 32 episodes, some failed."""
     return Truth(record_cubes(tmp_path_factory.mktemp("cubes")))
+
+
+@pytest.fixture(scope="session")
+def recovered(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    """The session of `cubes`, whose process was killed in between, completed by ``recover``."""
+    folder = tmp_path_factory.mktemp("recovered")
+    done = subprocess.run([sys.executable, "-m", "tests.interop.recording", folder], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (result,) = recover(folder)
+    assert (result.verdict, result.episodes) == ("recovered", 32)
+    return Truth(result.path)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +76,11 @@ def number_on(picture: NDArray[np.uint8]) -> int:
     return int((bits << np.arange(BITS)).sum())
 
 
-def record_cubes(output_dir: Path) -> Path:
-    """A default session: an arm, two small cameras, 32 short episodes in two files of metadata, every fourth failed."""
+def record_cubes(output_dir: Path, *, killed: bool = False) -> Path:
+    """A default session: an arm, two small cameras, 32 short episodes in two files of metadata, every fourth failed.
+
+    ``killed``: the process does not live to write the second one.
+    """
     env = lr.RecordSession(
         gym.make("LuckyRecorder/PickCube-v0"),
         output_dir=output_dir,
@@ -89,6 +95,9 @@ def record_cubes(output_dir: Path) -> Path:
             env.set_task((episode + (episode % 5 == 0 and step > 2)) % 2)
             obs, *_ = env.step(policy(obs))
         env.end_episode(success=episode % 4 != 3)
+    if killed:
+        env.observer.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
     env.close()
     return env.session_path
 
@@ -117,3 +126,7 @@ def record_pendulum(output_dir: Path) -> Path:
             env.step(env.np_random.uniform(-1, 1, 2))
     env.close()
     return env.session_path
+
+
+if __name__ == "__main__":
+    record_cubes(Path(sys.argv[1]), killed=True)

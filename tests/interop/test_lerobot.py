@@ -70,6 +70,14 @@ def test_every_item_is_its_row_and_its_frame(lerobot: LeRobot, handed_out: Hande
     compare(items, truth, all_rows(truth))
 
 
+def test_a_session_that_was_recovered_is_the_one_that_was_lost(
+    lerobot: LeRobot, handed_out: HandedOut, recovered: Truth, cubes: Truth
+) -> None:
+    items = load(handed_out(lerobot, "read", recovered) / "items.npz")
+    compare(items, recovered, all_rows(recovered))
+    compare(items, cubes, all_rows(cubes))
+
+
 def test_its_other_decoder_gives_the_same(lerobot: LeRobot, handed_out: HandedOut, truth: Truth) -> None:
     if lerobot.version == "0.4.4":
         pytest.skip("its other decoder needs a torchvision that is no longer released")

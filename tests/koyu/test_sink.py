@@ -15,6 +15,7 @@ from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.koyu.metadata import recorded_at, reward
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.storage import reserve
 from lucky_recorder.testing import read_count
 from tests.koyu.making import BEGAN_NS, TASKS, keep, make_record, make_sink, read_dataset, read_manifest, snapshot
 from tests.session.building import arm_schema, camera, custom_schema
@@ -186,7 +187,7 @@ def test_what_overflows_is_named_and_leaves_nothing(tmp_path: Path, robots: tupl
     with pytest.raises(CaptureError, match=rf"^take 5{robot}, row 3, column 'action': 1e\+39"):
         sink.prepare(record)
     left = {p.name for p in (tmp_path / "episodes").glob("*/*")}
-    assert left == {record.videos[FRONT.key].file.path.name}
+    assert left == {record.videos[FRONT.key].file.path.name, reserve.NAME}
     sink.close()
     assert list((tmp_path / "episodes").iterdir()) == []
     assert read_manifest(tmp_path)["episodes"] == []
@@ -229,7 +230,7 @@ def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
     schema = arm_schema([FRONT], robots=("left", "right"))
     sink = make_sink(tmp_path, schema)
     sink.prepare(make_record(sink, schema, 3)).discard()
-    assert [p.name for p in (tmp_path / "episodes").glob("*/*")] == []
+    assert [p.name for p in (tmp_path / "episodes").glob("*/*")] == [reserve.NAME]
     sink.close()
     assert list((tmp_path / "episodes").iterdir()) == []
 

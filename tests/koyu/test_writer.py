@@ -15,6 +15,7 @@ import pytest
 from lucky_recorder.errors import StorageError
 from lucky_recorder.koyu.writer import DatasetWriter
 from lucky_recorder.storage import lock as locks
+from lucky_recorder.storage import reserve
 from tests.koyu.making import read_dataset, snapshot
 from tests.koyu.test_manifest import CUBES, append, listed, make
 
@@ -52,6 +53,10 @@ def writing(dataset: Path, fate: str) -> Iterator[subprocess.Popen[str]]:
 
 def hidden(dataset: Path) -> list[str]:
     return sorted(p.name for p in (dataset / "episodes").iterdir() if p.name.startswith("."))
+
+
+def unfinished(workshop: Path) -> list[str]:
+    return [p.name for p in workshop.iterdir() if p.name != reserve.NAME]
 
 
 def test_a_bundle_appears_whole_by_one_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +100,7 @@ def test_every_byte_is_safe_before_the_rename(tmp_path: Path, monkeypatch: pytes
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
     writer = DatasetWriter(tmp_path, CUBES)
     writer.prepare(make(1)).discard()
-    assert list(writer.workshop.iterdir()) == []
+    assert unfinished(writer.workshop) == []
     writer.prepare(make(1)).commit()
     writer.close()
     assert listed(tmp_path) == [1]
@@ -107,7 +112,7 @@ def test_a_bundle_is_never_replaced(tmp_path: Path) -> None:
     writer = DatasetWriter(tmp_path, CUBES)
     with pytest.raises(StorageError, match=r"ep_0+1: is there already, .* give another koyu.id_seed"):
         writer.prepare(make(1))
-    assert list(writer.workshop.iterdir()) == []
+    assert unfinished(writer.workshop) == []
     writer.close()
     assert snapshot(tmp_path) == before
 
@@ -122,7 +127,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(StorageError, match=r"data\.parquet: No space left") as caught:
             writer.prepare(make(1))
     assert caught.value.errno == errno.ENOSPC
-    assert list(writer.workshop.iterdir()) == []
+    assert unfinished(writer.workshop) == []
     writer.prepare(make(2)).commit()
     writer.close()
     assert listed(tmp_path) == [2]
@@ -143,7 +148,7 @@ def test_what_another_living_writer_has_is_left_alone(tmp_path: Path) -> None:
     with writing(tmp_path, "live") as process:
         append(tmp_path, [2])
         assert len(hidden(tmp_path)) == 1
-        assert [p.name for p in (tmp_path / "episodes" / hidden(tmp_path)[0]).iterdir()] == [make(1).id]
+        assert unfinished(tmp_path / "episodes" / hidden(tmp_path)[0]) == [make(1).id]
         assert listed(tmp_path) == [0, 2]
         process.kill()
     append(tmp_path, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,62 @@ def test_a_sink_of_ones_own_that_raises_fails_its_take_and_ends_the_session(
     assert [(r.take, r.data_ticks, r.videos["observation.images.seen"].file.frames) for r in whole] == [(0, 20, 20)]
     assert all(r.take == 1 and not r.videos for r in sink.records if not r.outcome.success)
     env.close()
+
+
+def test_an_episode_that_some_formats_have_is_counted_and_said(
+    record: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Breaks(MemorySink):
+        def prepare(self, record: Any) -> Any:
+            def fail() -> None:
+                if record.take == 1:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+            return Late(super().prepare(record), fail)
+
+    sink = Breaks(tmp_path / "memory")
+    env = lr.RecordSession(CountEnv(3), mode="custom", gym_columns=True, output_dir=tmp_path, sinks=[sink])
+    run(env, episodes=2)
+    told = rf"Input/output error; its episode is whole in {{}} and not in {tmp_path / 'memory'}$"
+    with pytest.raises(lr.StreamError) as raised:
+        env.close()
+    assert re.search(told.format(env.session_path), str(raised.value))
+    counts = env.observer.counts
+    assert (counts.kept, counts.rows, counts.failed) == (2, 6, 0)
+    assert len(lr.Session(env.session_path)) == 2
+    assert [r.take for r in sink.records] == [0]
+
+
+def test_what_fails_at_the_end_is_told_after_what_failed_first(
+    record: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working = os.replace
+
+    def replace(source: Any, target: Any) -> None:
+        if Path(target).name in ("file-003.parquet", "stats.json") and Path(target).exists() is (
+            Path(target).name == "stats.json"
+        ):
+            raise full(target)
+        working(source, target)
+
+    env = record()
+    run(env, episodes=1)
+    env.observer.flush()
+    monkeypatch.setattr(files.os, "replace", replace)
+    run(env, episodes=4)
+    with pytest.raises(lr.StorageError) as raised:
+        env.close()
+    said = str(raised.value).split("; ")
+    assert "data/chunk-000/file-003.parquet: No space left" in said[0]
+    assert said[1] == "1 episode with 3 rows could not be written"
+    assert said[2] == "1 episode with 3 rows that came after it was dropped"
+    assert "meta/stats.json: No space left" in said[3]
+    assert said[4] == (
+        "2 finished episodes are whole on the disk and not listed in meta/ yet: lucky_recorder.Session reads all, and "
+        f"`lucky-recorder recover {env.session_path}` lists them"
+    )
+    assert len(said) == 5
+    assert len(lr.Session(env.session_path)) == 3
 
 
 class Late:

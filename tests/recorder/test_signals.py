@@ -221,6 +221,6 @@ def test_a_session_of_the_main_thread_sets_the_handler_that_one_of_another_could
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_processes_struck_at_random_moments() -> None:
     strikes = os.environ.get("LUCKY_RECORDER_STRIKES", "4")
-    asked = [sys.executable, "-m", "tests.soak.signals", "--strikes", strikes, "--seed", "14"]
+    asked = [sys.executable, "-m", "tests.soak.signals", "--seed", "14", "--count", strikes]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

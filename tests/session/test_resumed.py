@@ -192,12 +192,15 @@ def test_a_camera_that_is_calibrated_otherwise_is_told_of(tmp_path: Path) -> Non
     assert lr.Session(recording.root).info["features"]["observation.images.Front"]["info"]["extrinsics"] == 0.0
 
 
-def test_checksums_of_what_is_about_to_change_are_removed(tmp_path: Path) -> None:
+def test_checksums_of_what_is_about_to_change_are_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = in_parts(tmp_path / "session", 2)
     (path / "meta/checksums.json").write_text("{}")
     sink = SessionSink(path, Chunking(3), resumes=True)
-    with pytest.warns(RuntimeWarning, match=r"checksums\.json: removed, since the session goes on"):
-        sink.open(schema(), [])
+    with pytest.raises(lr.SettingsError):
+        sink.open(arm_schema(), [])
+    assert (path / "meta/checksums.json").exists()
+    sink.open(schema(), [])
     assert not (path / "meta/checksums.json").exists()
+    assert "checksums.json: removed" in caplog.text
     sink.close()
     assert check_session(path) == []

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import MetadataError, StorageError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
@@ -180,3 +181,70 @@ def test_how_a_session_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(lock, "fcntl", None)
     assert lock.is_held(tmp_path) is None
     assert Session(tmp_path).state == "cut short"
+
+
+@pytest.mark.parametrize("struck", [".mp4", ".parquet"])
+def test_what_cannot_be_taken_away_again_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, struck: str) -> None:
+    """A system makes a disk read only after an error: then the name that a file has got stays."""
+    recording = Recording(tmp_path, arm_schema([camera("Front")]))
+    recording.keep(2)
+    prepared = recording.sink.prepare(recording.record(3))
+    named: list[str] = []
+    replace = os.replace
+
+    def refuse(*given: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def rename(source: Any, target: Any) -> None:
+        replace(source, target)
+        named.append(str(target))
+        if str(target).endswith(struck):
+            monkeypatch.setattr(os, "fsync", refuse)
+            monkeypatch.setattr(os, "unlink", refuse)
+            refuse()
+
+    with monkeypatch.context():
+        monkeypatch.setattr(os, "replace", rename)
+        shown = "readers show its episode, which is not counted" if struck == ".parquet" else "no episode names it"
+        with pytest.raises(StorageError, match=rf"file-001\{struck} could not be removed again: {shown}$"):
+            prepared.commit()
+    monkeypatch.undo()
+    # Its video is there still: an episode whose rows can be read has it.
+    assert [len(list(episode.frames("Front"))) for episode in Session(tmp_path)] == ([2, 3] if len(named) > 1 else [2])
+
+
+def test_spools_that_the_disk_keeps_go_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording(tmp_path, arm_schema(), episodes_per_file=2)
+    recording.keep(2)
+    unlink = os.unlink
+
+    def refuse(path: Any, *more: Any, **named: Any) -> None:
+        if layout.SPOOL.fullmatch(os.path.relpath(path, tmp_path)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(path, *more, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        with pytest.raises(MetadataError, match=r"file-000\.parquet\.\d\.tmp: Input/output error"):
+            recording.keep(3)
+        assert [len(episode.rows()) for episode in Session(tmp_path)] == [2, 3]
+    recording.close()
+    assert (check_session(tmp_path), Session(tmp_path).state) == ([], "complete")
+
+
+def test_a_value_that_cannot_be_measured_is_refused_before_anything_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording(tmp_path, arm_schema([camera("Front")]))
+
+    def full(values: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ColumnStatistics, "of", full)
+        with pytest.raises(MemoryError):
+            recording.sink.prepare(recording.record(2))
+    assert not list(tmp_path.rglob("file-*"))
+    recording.keep(2)
+    recording.close()
+    assert len(Session(tmp_path)) == 1

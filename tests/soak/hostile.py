@@ -18,16 +18,19 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+import lucky_recorder as lr
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.koyu.overlays import write_overlay
 from tests.koyu.bundles import capture_id, write_dataset
 from tests.session.building import Recording, arm_schema, camera, depth, full_session
+from tests.soak.figures import tell
 from tests.soak.mutations import Outside, spoil
 from tests.soak.readers import DATASET, MENDERS, SESSION, WRITERS, Reader
 
@@ -198,7 +201,11 @@ def good_folders(root: Path) -> dict[str, list[Path]]:
     dataset = write_dataset(root / "by-hand", (3, 1, 2))
     write_overlay(dataset, "progress", "dense", {f"ep_{capture_id(0)}": np.zeros(3)})
     write_overlay(dataset, "words", "spans", {f"ep_{capture_id(2)}": [(0, 2, "lift")]})
-    bases = {"session": [small.root, _cut_short(root), full_session(root / "full").root], "koyu": [dataset]}
+    full = full_session(root / "full").root
+    # Their lists of sums are spoilt as well.
+    lr.checksum(full)
+    lr.checksum(dataset)
+    bases = {"session": [small.root, _cut_short(root), full], "koyu": [dataset]}
     # Each reader once, on what is good: its modules are imported here, and not in every child anew.
     for kind, readers in (("session", SESSION), ("koyu", DATASET)):
         for name, read in readers.items():
@@ -207,25 +214,25 @@ def good_folders(root: Path) -> dict[str, list[Path]]:
     return bases
 
 
-def main() -> None:
+def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    asked.add_argument("--count", type=int, default=2000, help="how many spoilt folders")
     asked.add_argument("--first", type=int, default=0, help="where to go on after an interruption")
+    asked.add_argument("--count", type=int, default=2000, help="how many spoilt folders")
     asked.add_argument("--only", help="one reader")
     given = asked.parse_args()
     print(f"seed {given.seed}: go on after an interruption with --seed {given.seed} --first N", flush=True)
-    found = 0
+    readers = [name for _, group, _ in _GROUPS for name in group if given.only in (None, name)]
+    figures: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as root:
         bases = good_folders(Path(root))
         for number in range(given.first, given.first + given.count):
+            figures.update(dict.fromkeys(readers, 1))
             for finding in attack(bases, given.seed, [number], given.only):
-                found += 1
+                figures["wrong"] += 1
                 print(f"{finding.number}: {finding.reader}: {finding.done!r}: {finding.what}", flush=True)
-            if number % 100 == 99:
-                print(f"{number + 1} folders, {found} findings", flush=True)
-    sys.exit(found > 0)
+    return tell(figures)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -126,6 +126,7 @@ SESSION: dict[str, Reader] = {
     "info": lambda folder, target: _run("info", folder),
     "sheet": lambda folder, target: _run("info", folder, "--frame", "0:1", "--output", target / "frame.png"),
     "check command": lambda folder, target: _run("check", folder, "--no-decode"),
+    "check --deep": lambda folder, target: _run("check", "--deep", folder),
     "check --lerobot": lambda folder, target: _run("check", folder, "--lerobot"),
     "lerobot command": lambda folder, target: _run("lerobot", folder, target / "view"),
     "convert --koyu": lambda folder, target: _run("convert", folder, "--koyu", target / "dataset"),
@@ -133,6 +134,7 @@ SESSION: dict[str, Reader] = {
 DATASET: dict[str, Reader] = {
     "Dataset": read_dataset,
     "koyu check": lambda folder, target: _run("koyu", "check", folder),
+    "koyu check --deep": lambda folder, target: _run("koyu", "check", "--deep", folder),
     "koyu info": lambda folder, target: _run("koyu", "info", folder),
     "convert --session": lambda folder, target: _run("convert", folder, "--session", target / "session"),
 }
@@ -140,11 +142,13 @@ DATASET: dict[str, Reader] = {
 MENDERS: dict[str, Reader] = {
     "recover --dry-run": lambda folder, target: _run("recover", folder, "--dry-run"),
     "recover": lambda folder, target: _run("recover", folder),
+    "checksum": lambda folder, target: _run("checksum", folder),
     "recover again": lambda folder, target: _run("recover", folder.parent),
     "Session, recovered": read_session,
 }
 WRITERS: dict[str, Reader] = {
     "recover dataset": lambda folder, target: _run("recover", folder),
+    "checksum dataset": lambda folder, target: _run("checksum", folder),
     "koyu index": lambda folder, target: _run("koyu", "index", folder),
     "record": record_into,
     "write_overlay": annotate,

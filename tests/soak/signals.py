@@ -1,10 +1,10 @@
 """Signals at random moments: processes that record are struck while they open, step and close, and their files read.
 
-    python -m tests.soak.signals --strikes 300 --seed 1
+    python -m tests.soak.signals --seed 1 --first 0 --count 300
 
 Each strike is a process of its own, forked from this one, so that it begins at once. What it does, which signals it
 gets and when follow from the seed and the number of the strike. It ends with status 1 if anything was not as it should
-be, and says the strike; ``--only NUMBER`` repeats that one.
+be, and says the strike, which ``--first NUMBER --count 1`` repeats.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lucky_recorder as lr
+from tests.soak.figures import tell
 from tests.soak.struck import LOOPS, OPENS, STEPS, record
 
 pa.array([0])
@@ -163,10 +165,9 @@ def compare(session: Path, lengths: list[int]) -> None:
             assert frames == length, f"episode {number}: {length} rows, {frames} frames"
 
 
-def soak(seed: int, numbers: list[int]) -> int:
-    """Run strikes, say what became of them, and return how many went wrong."""
+def soak(seed: int, numbers: Iterable[int]) -> collections.Counter[str]:
+    """Run strikes, and return what became of them; those that went wrong are printed."""
     outcomes: collections.Counter[str] = collections.Counter()
-    wrong = 0
     for number in numbers:
         plan, folder = planned(seed, number), Path(tempfile.mkdtemp(prefix="struck-"))
         said = ""
@@ -174,21 +175,19 @@ def soak(seed: int, numbers: list[int]) -> int:
             status, said, was_alive = strike(plan, folder)
             outcomes[f"{plan.moment}: {judge(plan, folder, status, said, was_alive)}"] += 1
         except Exception as error:
-            wrong += 1
+            outcomes["wrong"] += 1
             print(f"strike {number} of seed {seed}, {plan}: {error}\n{said}", flush=True)
         shutil.rmtree(folder)
-    total = ", ".join(f"{count} {what}" for what, count in sorted(outcomes.items()))
-    print(f"seed {seed}: {len(numbers)} strikes, {wrong} wrong; {total}", flush=True)
-    return wrong
+    return outcomes
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--strikes", type=int, default=300)
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--only", type=int)
+    options.add_argument("--first", type=int, default=0)
+    options.add_argument("--count", type=int, default=300)
     asked = options.parse_args()
-    return soak(asked.seed, list(range(asked.strikes)) if asked.only is None else [asked.only]) > 0
+    return tell(soak(asked.seed, range(asked.first, asked.first + asked.count)))
 
 
 if __name__ == "__main__":

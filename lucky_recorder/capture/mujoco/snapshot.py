@@ -5,7 +5,9 @@ Drawing and scanning is the worker's; all it gets is a scene or a state.
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import weakref
 
 import mujoco
 import numpy as np
@@ -26,7 +28,8 @@ _SPARE_GEOMS = 1000
 class ScenePool:
     """At most `MOST_SCENES` scenes in flight. Taking one waits until the worker has given one back.
 
-    Scenes are used again because making one is slow. Only the caller's thread takes them, so the counts need no lock.
+    Scenes are used again because making one is slow. Only the caller's thread takes them, so the list needs no lock.
+    An interrupt may lose one between any two lines. So scenes are not counted: another is made for each that is gone.
     """
 
     def __init__(self, model: mujoco.MjModel, cameras: int, timeout_s: float) -> None:
@@ -34,7 +37,8 @@ class ScenePool:
         self._timeout = timeout_s
         self._free: queue.SimpleQueue[mujoco.MjvScene] = queue.SimpleQueue()
         # One tick takes as many as there are cameras, and the worker gets none of them before the tick is complete.
-        self._unmade = max(MOST_SCENES, cameras)
+        self._most = max(MOST_SCENES, cameras)
+        self._made: list[weakref.ref[mujoco.MjvScene]] = []
         things = model.ngeom + model.nsite + model.nbody + model.njnt + model.nwrap + model.nflex + model.nskin
         # A slack tendon is drawn in as many pieces as a cylinder has sides.
         self._geoms = things + model.vis.quality.numslices * model.ntendon + _SPARE_GEOMS
@@ -45,16 +49,20 @@ class ScenePool:
         Raises:
             WorkerStalledError: If none came back within the worker's time.
         """
-        try:
+        with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
-        except queue.Empty:
-            if self._unmade:
-                self._unmade -= 1
-                return mujoco.MjvScene(self._model, self._geoms)
+        self._made = [made for made in self._made if made() is not None]
+        if len(self._made) < self._most:
+            return self._make()
         try:
             return self._free.get(timeout=self._timeout)
         except queue.Empty:
             raise WorkerStalledError(f"no picture was drawn within worker_timeout_s={self._timeout:g} s") from None
+
+    def _make(self) -> mujoco.MjvScene:
+        scene = mujoco.MjvScene(self._model, self._geoms)
+        self._made.append(weakref.ref(scene))
+        return scene
 
     def give_back(self, scene: mujoco.MjvScene) -> None:
         """Give a drawn scene back."""
@@ -63,7 +71,7 @@ class ScenePool:
     def larger(self, full: mujoco.MjvScene) -> mujoco.MjvScene:
         """Return a scene with room for twice the geoms of a full one; it takes that one's place."""
         self._geoms = max(self._geoms, 2 * full.maxgeom)
-        return mujoco.MjvScene(self._model, self._geoms)
+        return self._make()
 
 
 def capture_camera(

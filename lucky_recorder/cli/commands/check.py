@@ -1,25 +1,29 @@
-"""``lucky-recorder check``: verify a session against the format."""
+"""``lucky-recorder check``: verify sessions and koyu datasets against their formats."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lucky_recorder import cli
-from lucky_recorder.cli.commands.options import Decode, SessionFolder
+from lucky_recorder.cli.commands.options import Decode, Deep
 
 
 def check(
-    session: SessionFolder,
+    paths: Annotated[list[Path], typer.Argument(help="Sessions and koyu datasets.", show_default=False)],
     decode: Decode = True,
+    deep: Deep = False,
     lerobot: Annotated[bool, typer.Option("--lerobot", help="Tell instead whether LeRobot opens it as it is.")] = False,
 ) -> None:
-    """Verify everything in a session; print each fault with its file and episode.
+    """Verify everything in a session or dataset; print each fault with its file and episode.
 
-    Exit status: 0 for a good session, 1 if there are faults, 2 if the folder is no session.
+    Where sums were written (see checksum), every file is compared with them.
+
+    Exit status: 0 if all are good, 1 if there are faults, 2 if a folder is neither.
     """
     if lerobot:
-        cli.check.check_for_lerobot(session)
+        cli.check.check_for_lerobot(paths)
     else:
-        cli.check.check(session, decode)
+        cli.check.check_all(paths, decode, deep)

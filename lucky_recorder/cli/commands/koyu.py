@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from lucky_recorder import cli
-from lucky_recorder.cli.commands.options import DatasetFolder, Decode
+from lucky_recorder.cli.commands.options import DatasetFolder, Decode, Deep
 
 
-def check(dataset: DatasetFolder, decode: Decode = True) -> None:
+def check(dataset: DatasetFolder, decode: Decode = True, deep: Deep = False) -> None:
     """Verify everything in a dataset; print each fault with its file.
 
     Exit status: 0 for a good dataset, 1 if there are faults, 2 if the folder is no dataset.
     """
-    cli.koyu.check(dataset, decode)
+    cli.koyu.check(dataset, decode, deep)
 
 
 def index(dataset: DatasetFolder) -> None:

@@ -12,6 +12,8 @@ DatasetFolder = Annotated[Path, typer.Argument(help="The dataset's folder.", sho
 
 Decode = Annotated[bool, typer.Option(help="Decode every video frame, or only count them.")]
 
+Deep = Annotated[bool, typer.Option("--deep", help="Also decode what no episode names, and forgive decoders nothing.")]
+
 EnvId = Annotated[str | None, typer.Option(metavar="ID", help="Id of a Gymnasium environment.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of the first reset; the next takes the next.")]
 Cameras = Annotated[

@@ -212,6 +212,7 @@ def _decoded(bundle: BundleEvidence, path: Any) -> VideoInfo:
     with FrameReader(path, pixel_format="yuv420p") as frames:
         for _ in frames:
             pass
+        bundle.progress.advance(frames.info.bytes)
         return frames.info
 
 

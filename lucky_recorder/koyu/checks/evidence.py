@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
+from lucky_recorder.storage.spread import Progress
 from lucky_recorder.storage.untrusted import Folder
 
 
@@ -36,6 +37,7 @@ class BundleEvidence:
         sidecar: The content of ``episode.json``.
         features: The features that the sidecar lists; empty if they cannot be read.
         decode: Whether frames are decoded, or only counted.
+        progress: How far the check has come.
     """
 
     dataset: Folder
@@ -43,6 +45,7 @@ class BundleEvidence:
     sidecar: Mapping[str, Any]
     features: Mapping[str, Feature] = field(default_factory=dict)
     decode: bool = True
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def length(self) -> int:

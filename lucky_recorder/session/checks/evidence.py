@@ -17,10 +17,11 @@ from lucky_recorder.errors import FormatError
 from lucky_recorder.session import stored
 from lucky_recorder.session.checks.declared import Declared, declare, is_whole
 from lucky_recorder.session.layout import Place
+from lucky_recorder.storage.spread import Progress
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
-INFO, STATS, TASKS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet"
+INFO, STATS, TASKS, SUMS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/checksums.json"
 FOOTER = b"lucky_recorder.episodes"
 # Several checks go through all data files: 128 MB of tables are kept, what is beyond that is read each time.
 _KEPT_BYTES = 1 << 27
@@ -72,11 +73,13 @@ class Evidence:
         folder: The session.
         decode: Whether videos are decoded in full.
         unreadable: Why a file could not be read, by its relative name.
+        progress: How far the check has come.
         frames: Video frames looked at so far.
     """
 
-    def __init__(self, path: Path, decode: bool = True) -> None:
+    def __init__(self, path: Path, decode: bool = True, progress: Progress | None = None) -> None:
         self.folder = Folder(path)
+        self.progress = progress or Progress()
         self.decode = decode
         self.unreadable: dict[str, str] = {}
         self.frames = 0

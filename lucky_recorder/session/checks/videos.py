@@ -81,6 +81,8 @@ def decoded(file: str, evidence: Evidence, stored_as: object = None, see: See | 
     except VideoError as error:
         return f"cannot be read: {reason(error, path)}"
     evidence.frames += video.frames
+    if evidence.decode:
+        evidence.progress.advance(evidence.folder.size(file))
     return video
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from typing import Any
@@ -137,6 +138,33 @@ def test_as_many_cameras_as_there_are_can_look_at_one_tick() -> None:
     pool = ScenePool(scene("joint_zoo"), 20, timeout_s=0.01)
     taken = [pool.borrow() for _ in range(20)]
     assert len({id(s) for s in taken}) == 20
+
+
+def test_a_scene_that_an_interrupt_has_lost_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data = moving()
+    strikes = itertools.chain([True, True, False] * MOST_SCENES, itertools.repeat(False))
+    working = mujoco.mjv_updateScene
+
+    def interrupted(*given: Any) -> None:
+        working(*given)
+        if next(strikes):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(mujoco, "mjv_updateScene", interrupted)
+    source = source_of(model, "full_scene", data, cameras=[camera()], worker_timeout_s=0.2)
+    assert source.sync is not None
+    assert source.snapshot is not None
+    source.sync()
+    taken = []
+    for tick in range(3 * MOST_SCENES):
+        with contextlib.suppress(KeyboardInterrupt):
+            taken += source.snapshot(tick)
+    # All that there may be are to be had, and not one more.
+    assert len(taken) == MOST_SCENES
+    with pytest.raises(WorkerStalledError):
+        source.snapshot(0)
+    taken.pop().release()
+    assert len(source.snapshot(0)) == 1
 
 
 def crowded(count: int = 40) -> mujoco.MjModel:

@@ -1,0 +1,28 @@
+"""The sums of a dataset's files, and when they may be taken."""
+
+from __future__ import annotations
+
+from lucky_recorder.errors import StateError
+from lucky_recorder.koyu import layout
+from lucky_recorder.storage.checksums import Sum, Sums
+from lucky_recorder.storage.lock import is_abandoned
+from lucky_recorder.storage.spread import Progress
+from lucky_recorder.storage.untrusted import Folder
+
+
+def sums_of(dataset: Folder) -> Sums:
+    """Return a dataset's list of sums, whether there is one or not. The lock is no part of it: it comes and goes."""
+    return Sums(dataset, layout.CHECKSUMS, (layout.LOCK,))
+
+
+def write(dataset: Folder, progress: Progress | None = None) -> dict[str, Sum]:
+    """Sum every file of a dataset, and list the sums beside its manifest; errors as for `Sums.write`.
+
+    Raises:
+        StateError: If somebody is recording into it.
+    """
+    place = dataset.path / layout.EPISODES
+    for folder in sorted(place.glob(f"{layout.TEMPORARY}*")):
+        if folder.is_dir() and not folder.is_symlink() and not is_abandoned(folder):
+            raise StateError(f"{dataset.path}: is being recorded into; write its sums when that is done")
+    return sums_of(dataset).write(progress)

@@ -1,0 +1,62 @@
+"""Many files, looked at by a few threads: what they do (hashing, decoding) lets go of Python's lock."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Tell = Callable[[int, int], None]
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Each may hold what one file takes in memory, so they are few.
+THREADS = min(4, os.cpu_count() or 1)
+
+
+class Progress:
+    """How far a look at files has come, in bytes.
+
+    Args:
+        tell: Called with the bytes that are done and those that there are.
+    """
+
+    def __init__(self, tell: Tell | None = None) -> None:
+        self._tell = tell
+        self._done = self._total = 0
+
+    def expect(self, size: int) -> None:
+        """Take so many bytes more for what there is to do."""
+        self._total += size
+        self._say()
+
+    def advance(self, size: int) -> None:
+        """Take so many bytes for done."""
+        self._done += size
+        self._say()
+
+    def _say(self) -> None:
+        if self._tell is not None:
+            self._tell(self._done, self._total)
+
+
+def spread(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Do some work for each item, a few at a time; yields the results in the order of the items.
+
+    What one of them raises is raised here, and no other is begun after it.
+    """
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="lucky_recorder-look") as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                # A folder may have a million files: not all of them wait at once.
+                if len(waiting) >= 2 * THREADS:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
