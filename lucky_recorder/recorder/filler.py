@@ -86,6 +86,16 @@ class RowFiller:
         for channel in self._reads_before:
             self._read(channel)
 
+    def check(self, phase: Phase, tick: int) -> None:
+        """Look at what a tick without a row of its own has: a bad state is found when it comes, and not a row later.
+
+        Raises:
+            CaptureError: If a value that rows hold is not finite.
+        """
+        for _, view, listed, dot in self._copies_before if phase == "before" else self._copies_after:
+            if not _is_finite(dot(view) if listed is None else sum(listed())):
+                self._refuse_infinite(phase, tick)
+
     def finish(self, tick: int, new_policy_step: Ran) -> None:
         """Read what only the step knows; the row is finished.
 
