@@ -130,7 +130,9 @@ class ObserverInAnyOrder(AnyOrder):
     def can_tick(self) -> bool:
         """Whether the next tick is whole; the simulation is as it should be after this call, in the books."""
         take = self.books.take
-        return not (self.is_off and take is not None and take.ticks and not self.books.is_at_limit)
+        # A reset that was marked lets the simulation be anywhere at the next tick.
+        is_off = self.is_off and not self.books.reset_due
+        return not (is_off and take is not None and take.ticks and not self.books.is_at_limit)
 
     def opened(self) -> bool:
         """Note that a tick begins an episode where it must; returns False if the session has ended instead."""
