@@ -32,7 +32,8 @@ def held() -> Iterator[None]:
     if _HELD.notices is not None:
         yield
         return
-    _HELD.notices = notices = []
+    notices: list[Notice] = []
+    _HELD.notices = notices
     try:
         yield
     except BaseException:
