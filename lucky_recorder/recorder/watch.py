@@ -44,7 +44,8 @@ class Watch:
         self._source = source
         self.is_idle = False
         self._began = self._last = self._settled = math.nan
-        self._steps = self._tick = self._still = 0
+        self._steps = self._tick = self._still = self._known_refusals = 0
+        self._known_instabilities = b""
         self.attach(source)
 
     def attach(self, source: Source, is_in_step: bool = False) -> None:
