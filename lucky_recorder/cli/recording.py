@@ -86,6 +86,9 @@ def plan_of(asked: Mapping[str, Any], names: Iterable[str], **fields: Any) -> Pl
     """
     if any(named_code(asked)):
         sys.path.insert(0, os.getcwd())
+    if asked.get("resume") is not None and "seed" not in asked:
+        # Which seeds were used is not written in a session, and discarded attempts had some too.
+        raise SettingsError("seed is missing: with --resume, give --seed N, above those of all attempts so far")
     own = {name: asked[name] for name in names if name in asked}
     settings = RecorderSettings.of({name: value for name, value in asked.items() if name not in own})
     if not asked.get("env"):
@@ -122,7 +125,7 @@ def _record(plan: Plan) -> tuple[Path, Summary]:
     try:
         with Bar(plan.episodes, Summary()) as bar, env:
             policy = resolve_policy(env, plan.policy, fail=plan.fail)
-            summary = collect(env, policy, episodes=plan.episodes, on_step=bar.show)
+            summary = collect(env, policy, episodes=plan.episodes, seed=plan.settings.seed, on_step=bar.show)
             bar.show(summary)
     except KeyboardInterrupt:
         say("interrupted: the open episode was ended as failed", error=True)
@@ -157,8 +160,12 @@ def _make_env(plan: Plan) -> Any:
 
 
 def _told(path: Path, summary: Summary) -> str:
-    succeeded = sum(episode.success for episode in Session(path))
+    episodes = [episode.success for episode in Session(path)]
+    # A session that was gone on with has more of them.
+    before = len(episodes) - summary.kept
+    succeeded = sum(episodes[before:])
     return (
         f"{summary.kept} episodes kept, {succeeded} succeeded, {summary.discarded} discarded; "
         f"{summary.steps} steps in {summary.seconds:.1f} s, {summary.steps_per_second:.0f} a second"
+        + (f"; the session has {len(episodes)} episodes" if before else "")
     )

@@ -32,6 +32,7 @@ POSES = "observation.camera_pose."
 DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"
 LIDAR_PREFIX = "lidar-"
 VIDEOS, DATA = "videos/", "data/"
+SESSIONS = "DataSessions"
 
 # How colour can be asked to be encoded, and how depth always is, in the words of ``video.codec``.
 H264, DEPTH_CODEC = "h264", "ffv1"

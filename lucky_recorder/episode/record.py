@@ -101,7 +101,8 @@ class EpisodeRecord:
     """A finished episode, the same for every format. It has no index yet: a format gives it one when it commits.
 
     Attributes:
-        take: Number of the take (the attempt at an episode) within the recording, from 0; discarded ones count.
+        take: Number of the take (the attempt at an episode) within the recording, from 0; discarded ones count. Where a
+            session is gone on with, the first has the number of its episodes.
         data_ticks: Ticks that have rows, one per robot.
         rows: Rows.
         columns: A column per `Schema.fields`, except ``index`` and ``episode_index``; arrays of shape ``(rows, …)``.

@@ -4,38 +4,70 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lucky_recorder.episode import keys
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.settings import validators
-from lucky_recorder.settings.recorder import FORMATS, RecorderSettings
+from lucky_recorder.settings.choices import FORMATS
+from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
     from lucky_recorder.koyu import features as koyu_features
     from lucky_recorder.koyu import sink as koyu_sink
     from lucky_recorder.session import layout as session_layout
+    from lucky_recorder.session import resumed as session_resumed
     from lucky_recorder.session import sink as session_sink
 else:
     # Each format is imported by the recordings that write it.
     koyu_features, koyu_sink = lazy("lucky_recorder.koyu.features"), lazy("lucky_recorder.koyu.sink")
     session_layout, session_sink = lazy("lucky_recorder.session.layout"), lazy("lucky_recorder.session.sink")
+    session_resumed = lazy("lucky_recorder.session.resumed")
 
 
 # What `Sink` asks for.
 _OF_A_SINK = ("root", "keeps_broken", "open", "stream_path", "prepare", "close")
 
 
-def refuse(settings: RecorderSettings, schema: Schema) -> None:
+def refuse(settings: RecorderSettings, schema: Schema, tasks: Sequence[str], *, are_made: bool = False) -> None:
     """Refuse a recording that one of its formats cannot hold; nothing is touched.
+
+    Args:
+        settings: What is recorded.
+        schema: What its rows and frames are.
+        tasks: The tasks that are registered.
+        are_made: Whether this recording has its sinks already.
 
     Raises:
         SettingsError: Says which format, and why.
+        FormatError: If the session that is to be gone on with is none, or cannot be.
+        StorageError: If another process is writing it.
     """
+    if settings.resume is not None:
+        session_resumed.refuse(settings.resume.absolute(), schema, _chunking(settings), is_ours=are_made)
+        _refuse_no_task(settings, settings.resume.absolute(), tasks)
     if settings.koyu is not None and "koyu" in settings.written_formats:
         koyu_features.layout_of(schema, settings.koyu)
+
+
+def _refuse_no_task(settings: RecorderSettings, session: Path, tasks: Sequence[str]) -> None:
+    """Refuse a recording that does not say which of the session's tasks its rows are of."""
+    known = session_resumed.tasks(session)
+    if not tasks and settings.task is None and any(task != keys.DEFAULT_TASK for task in known):
+        remedy = f"the session's rows are of {', '.join(map(repr, known))}; say what these are of: tasks=[...]"
+        raise SettingsError.of("tasks", (), remedy)
+
+
+def first_take(settings: RecorderSettings) -> int:
+    """Return the number of a recording's first take: as many episodes as the session that is gone on with has.
+
+    What is drawn by chance, such as the noise of a depth sensor, goes by the take. It must not be drawn again.
+    """
+    return 0 if settings.resume is None else session_resumed.count(settings.resume.absolute())
 
 
 def own_sinks(settings: RecorderSettings, sinks: Iterable[Sink]) -> tuple[Sink, ...]:
@@ -97,9 +129,13 @@ def _koyu_sink(settings: RecorderSettings) -> Sink:
 
 
 def _session_sink(settings: RecorderSettings) -> Sink:
-    folder = session_layout.claim_folder(settings.output_dir)
-    chunking = session_layout.Chunking(settings.files_per_chunk, settings.episodes_per_file)
-    return session_sink.SessionSink(folder, chunking, settings.metadata_every)
+    resumes = settings.resume is not None
+    folder = settings.resume.absolute() if settings.resume else session_layout.claim_folder(settings.output_dir)
+    return session_sink.SessionSink(folder, _chunking(settings), settings.metadata_every, resumes=resumes)
+
+
+def _chunking(settings: RecorderSettings) -> session_layout.Chunking:
+    return session_layout.Chunking(settings.files_per_chunk, settings.episodes_per_file)
 
 
 # By the format's name, the one that may refuse first.

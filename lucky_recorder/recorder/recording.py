@@ -91,7 +91,8 @@ class Recording:
         """
         source = self.source
         if source.has_rates:
-            formats.refuse(source.settings, source.schema)
+            formats.refuse(source.settings, source.schema, self._tasks)
+        self._numbers = formats.first_take(source.settings)
         exits.raise_held()
         self._worker.start()
         try:
@@ -117,7 +118,7 @@ class Recording:
         """
         source = self.source
         source.learn_rates(seconds)
-        formats.refuse(source.settings, source.schema)
+        formats.refuse(source.settings, source.schema, self._tasks, are_made=True)
         # As when they are made, the session comes last: what refuses must do so before there is a session to read.
         for sink in reversed(self._committer.sinks):
             self._open_sink(sink)

@@ -64,7 +64,8 @@ def collect(
         env: The recorded environment.
         policy: Gives the action for an observation.
         episodes: How many episodes to keep; with ``discard_and_retry_failed`` only successful ones are.
-        seed: The first attempt's seed; None for the settings' ``seed``.
+        seed: The first attempt's seed; None for the settings' ``seed``, but where a session is gone on with: which
+            seeds its attempts have had is not written in it, and the same one would record the same episode again.
         on_step: Told how it stands after every step.
         on_episode: Told how it stands after every attempt.
 
@@ -73,11 +74,12 @@ def collect(
 
     Raises:
         StateError: If the session of ``env`` has ended already.
-        SettingsError: If ``max(100, 20 * episodes)`` attempts in a row leave nothing: success is never found.
+        SettingsError: If ``max(100, 20 * episodes)`` attempts in a row leave nothing: success is never found. If a
+            session is gone on with, and no seed is given.
         LuckyRecorderError: What fails while recording.
     """
+    first = _first_seed(env) if seed is None else seed
     tally = _Tally(env)
-    first = env.settings.seed if seed is None else seed
     while not tally.is_enough(episodes):
         for _ in _attempt(env, policy, first + tally.attempts):
             tally.steps += 1
@@ -87,6 +89,13 @@ def collect(
         if on_episode is not None:
             on_episode(tally.summary())
     return tally.summary()
+
+
+def _first_seed(env: RecordSession) -> int:
+    if env.settings.resume is not None:
+        remedy = "where a session is gone on with, say the first seed that none of its attempts has had"
+        raise SettingsError.of("seed", None, remedy)
+    return env.settings.seed
 
 
 def _attempt(env: RecordSession, policy: Policy, seed: int) -> Iterator[None]:

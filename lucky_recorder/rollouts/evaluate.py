@@ -92,6 +92,9 @@ def _refuse_settings(env: RecordSession) -> None:
         raise SettingsError.of("discard_and_retry_failed", True, remedy)
     if koyu is not None and koyu.collection_mode not in _MODES:
         raise SettingsError.of("koyu.collection_mode", koyu.collection_mode, f"choose one of {', '.join(_MODES)}")
+    if settings.resume is not None:
+        remedy = "an evaluation has a session of its own; leave it out"
+        raise SettingsError.of("resume", str(settings.resume), remedy)
     if not settings.record_data:
         raise SettingsError.of("record_data", False, "a policy acts on rows; record them")
 

@@ -337,7 +337,7 @@ class SessionFolder:
 
 def sessions_under(path: Path) -> list[Path]:
     """List the session folders in an output directory or a ``DataSessions`` folder, the latest last."""
-    for parent in (path / layout.SESSIONS, path):
+    for parent in (path / keys.SESSIONS, path):
         found = [p for p in parent.glob("session_*") if p.is_dir() and layout.is_session_name(p.name)]
         if found:
             return sorted(found)

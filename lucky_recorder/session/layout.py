@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, lidar_key
+from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, SESSIONS, lidar_key
 from lucky_recorder.errors import StorageError
 from lucky_recorder.storage.names import part
 from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
@@ -17,7 +17,6 @@ from lucky_recorder.storage.write import make_folder, storage_errors, sync_folde
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-SESSIONS = "DataSessions"
 META = "meta"
 EPISODES = "meta/episodes"
 INFO_PATH = "meta/info.json"
@@ -63,6 +62,10 @@ class Chunking:
     def metadata(self, write: int) -> Place:
         """Return the place of the ``write``-th file under ``meta/episodes``."""
         return Place(*divmod(write, self.files_per_chunk))
+
+    def begins_file(self, episode: int) -> bool:
+        """Tell whether an episode is the first of its data file."""
+        return episode % self.episodes_per_file == 0
 
     def ends_file(self, episode: int) -> bool:
         """Tell whether an episode is the last of its data file."""

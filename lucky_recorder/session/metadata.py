@@ -75,6 +75,27 @@ class Totals:
         return {name: one.to_json() for name, one in (self.columns | self.streams).items()}
 
 
+class Before(NamedTuple):
+    """What a session has already when a recording begins to write it.
+
+    Attributes:
+        info: The content of its ``info.json``; empty if it has none yet.
+        tasks: Its task descriptions, in index order.
+        totals: What its episodes come to.
+        writes: Files under ``meta/episodes``.
+    """
+
+    info: Mapping[str, Any]
+    tasks: Sequence[str]
+    totals: Totals
+    writes: int
+
+    @classmethod
+    def nothing(cls) -> Before:
+        """Return what a new session has."""
+        return cls({}, (), Totals(), 0)
+
+
 def info(schema: Schema, chunking: layout.Chunking) -> dict[str, Any]:
     """Return the content of ``info.json`` before anything is counted (spec: info.json)."""
     video = {"video_path": layout.VIDEO_PATH} if schema.streams else {}
@@ -178,21 +199,35 @@ class MetadataWriter:
         chunking: How files are grouped.
         tasks: The task descriptions that are known beforehand.
         every: Episodes between two writes.
+        before: What the session has already; None for a new one.
     """
 
     def __init__(
-        self, root: Path, schema: Schema, chunking: layout.Chunking, tasks: Sequence[str], every: int = 25
+        self,
+        root: Path,
+        schema: Schema,
+        chunking: layout.Chunking,
+        tasks: Sequence[str],
+        every: int = 25,
+        before: Before | None = None,
     ) -> None:
-        self.info = info(schema, chunking)
-        self.tasks = list(tasks)
+        before = before or Before.nothing()
+        # What is there stays: where cameras stood in the first recording, and what others have added.
+        kept = {**before.info, "recorder_version": __version__} if before.info else {}
+        self.info = counted(info(schema, chunking) | kept, 0, Totals())
+        self.tasks = [*before.tasks, *(task for task in tasks if task not in before.tasks)]
         self._root = root
         self._schema = episodes_schema([s.key for s in schema.described])
         self._chunking = chunking
         self._every = every
-        self._totals = Totals()
-        self._tasks_written = -1
-        self._writes = 0
-        self.counted = 0
+        self._totals = before.totals
+        self._tasks_written = len(before.tasks) if before.info else -1
+        self._writes = before.writes
+        # Where there is a `meta/` already, it is left alone until an episode is added: then what it says is never
+        # ahead of, nor behind, what data files carry.
+        self._is_behind = not before.info
+        self._is_first = True
+        self.counted = before.totals.episodes
         # As long as there are none yet: a line per value of each column.
         values = sum(math.prod(field.shape) for field in schema.columns if field.has_stats)
         self._stats_bytes = _BYTES_OF_STATS * values
@@ -201,16 +236,19 @@ class MetadataWriter:
 
     def add(self, episode: Finished) -> None:
         """Take an episode whose data file is whole, to be listed by the next write."""
+        self._is_behind = True
         self._pending.append(episode.row)
         self._longest_row = max(self._longest_row, len(json_bytes(episode.row)))
         self._totals.add(episode)
 
     def is_due(self, episodes: int) -> bool:
         """Tell whether it is time to write, with so many episodes committed."""
-        return bool(self._pending) and (not self._writes or episodes % self._every == 0)
+        return bool(self._pending) and (self._is_first or episodes % self._every == 0)
 
     def write(self) -> None:
         """Write ``meta/`` so that it lists every episode taken so far."""
+        if not self._is_behind:
+            return
         # Tasks first: no episode is listed before its tasks are. They are written again only where some were found.
         if self._tasks_written != len(self.tasks):
             write_tasks(self._root / layout.TASKS_PATH, self.tasks)
@@ -219,6 +257,7 @@ class MetadataWriter:
             place = self._chunking.metadata(self._writes)
             write_episodes(layout.episodes_path(self._root, place), self._schema, self._pending)
             self._writes += 1
+            self._is_first = False
             self._pending = []
         write_totals(self._root, self.info, len(self.tasks), self._totals)
         self.counted = self._totals.episodes

@@ -18,10 +18,11 @@ from lucky_recorder.session import layout, metadata, rebuilt, stored, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import episodes_schema, streams_of
-from lucky_recorder.session.folder import SessionFolder
+from lucky_recorder.session.folder import SessionFolder, is_video_only, refuse_other_folders
 from lucky_recorder.session.found import Found, find
+from lucky_recorder.session.layout import is_session_name
 from lucky_recorder.storage import checksums, reserve
-from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
+from lucky_recorder.storage.aside import LOST, SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
 
@@ -76,7 +77,7 @@ def _planned(path: Path) -> Plan:
     refuse_linked(path, (keys.DATA.rstrip("/"), keys.VIDEOS.rstrip("/"), layout.META))
     files = Folder(path)
     found = find(files, (), None)
-    if not files.has(layout.INFO_PATH) and not found.rows and not _lists_anything(path):
+    if _says_nothing(files, found) and not is_video_only(path):
         return _without_episodes(_files(path), found)
     folder = SessionFolder(path)
     if folder.is_video_only:
@@ -85,6 +86,23 @@ def _planned(path: Path) -> Plan:
     if not folder.is_ours:
         raise FormatError(f"{path}: another recorder wrote it, and its files do not carry what meta/ says")
     return _Planner(folder, found).plan()
+
+
+def is_blank(path: Path) -> bool:
+    """Tell whether it is a session whose recording ended before anything says what it was to hold.
+
+    Raises:
+        FormatError: If it is no session.
+    """
+    # One that was completed has neither of the three folders any more.
+    if not (is_session_name(path.name) or (path / LOST).is_dir()):
+        refuse_other_folders(path)
+    files = Folder(path)
+    return not files.has(layout.INFO_PATH) and not is_video_only(path) and _says_nothing(files, find(files, (), None))
+
+
+def _says_nothing(files: Folder, found: Found) -> bool:
+    return not files.has(layout.INFO_PATH) and not found.rows and not _lists_anything(files.path)
 
 
 def _files(path: Path) -> list[str]:

@@ -13,11 +13,11 @@ from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
-from lucky_recorder.session import carried, layout, lidar, rows
+from lucky_recorder.session import carried, layout, lidar, resumed, rows
 from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.metadata import Finished, MetadataWriter
 from lucky_recorder.storage import arrow, reserve
-from lucky_recorder.storage.lock import hold
+from lucky_recorder.storage.lock import hold, take_over
 from lucky_recorder.storage.names import part
 from lucky_recorder.storage.reserve import Reserve
 from lucky_recorder.storage.space import of_table
@@ -42,11 +42,17 @@ class SessionSink:
         root: The session's folder, which the caller has claimed (`layout.claim_folder`).
         chunking: How episodes are grouped into files, and files into folders.
         metadata_every: Episodes between two writes of ``meta/``.
+        resumes: Whether it is a session that is there already: the episodes are added to it.
+
+    Raises:
+        StorageError: If another process writes the session that is there.
     """
 
     keeps_broken = True
 
-    def __init__(self, root: Path, chunking: layout.Chunking, metadata_every: int = 25) -> None:
+    def __init__(
+        self, root: Path, chunking: layout.Chunking, metadata_every: int = 25, *, resumes: bool = False
+    ) -> None:
         arrow.warm_up()
         self.root = root
         self._chunking = chunking
@@ -59,16 +65,28 @@ class SessionSink:
         # What the last write of meta/ takes, held until then.
         self._reserve = Reserve(root / reserve.NAME)
         # Held while the session is written, so that a reader can tell it from one that was cut short.
-        self._lock = hold(root)
+        self._lock = take_over(root) if resumes else hold(root)
+        self._resumes = resumes
         # Known once `open` is called.
         self._is_open = False
         self._schema: Schema
         self._metadata: MetadataWriter
 
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
-        """Learn what rows and frames are; a session holds whatever a schema says."""
+        """Learn what rows and frames are; a new session holds whatever a schema says.
+
+        Raises:
+            SettingsError: If the session that is to be gone on with holds other ones; it is as it was then.
+            FormatError: If it cannot be read.
+            StorageError: If it was cut short, and the file system refuses what completes it.
+        """
+        before = None
+        if self._resumes:
+            resumed.refuse(self.root, schema, self._chunking, is_ours=True)
+            before = resumed.complete(self.root, schema)
+            self._episodes, self._rows = before.totals.episodes, before.totals.rows
         self._schema = schema
-        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every)
+        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before)
         self._is_open = True
         self._hold_reserve()
 
@@ -87,6 +105,8 @@ class SessionSink:
         Raises:
             StorageError: If the disk refuses, or if chunk numbers would pass 999.
         """
+        if self._resumes:
+            record = resumed.numbered(record, self._metadata.tasks)
         # The next index: an episode is committed or discarded before another one is prepared.
         episode = self._episodes
         if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
@@ -193,7 +213,7 @@ class SessionSink:
             return
         files = Folder(self.root)
         path = layout.data_path(self.root, self._chunking.data(self._spools[0].episode.row[keys.EPISODE_INDEX]))
-        parts = [one.path.relative_to(self.root).as_posix() for one in self._spools]
+        parts = self._parts(files, path.relative_to(self.root).as_posix())
         # This process has written them: what fitted the memory when it was recorded fits it again.
         carried.stage_assembled(
             files, path.relative_to(self.root).as_posix(), parts, lambda part: rows.read(self.root / part)
@@ -211,6 +231,16 @@ class SessionSink:
                 self._served[-1].unlink(missing_ok=True)
             self._served.pop()
 
+    def _parts(self, files: Folder, name: str) -> list[str]:
+        """Return of which files a data file is made: the spools, after what it holds already."""
+        spools = [(one.episode.row[keys.EPISODE_INDEX], one.path.relative_to(self.root)) for one in self._spools]
+        parts = {index: path.as_posix() for index, path in spools}
+        if self._chunking.begins_file(min(parts)):
+            return list(parts.values())
+        # A session that was gone on with within a file. Where an error came after the rename, some are in it by now.
+        held = {row[keys.EPISODE_INDEX] for row in carried.read(files, name).episodes}
+        return [name, *(part for index, part in parts.items() if index not in held)]
+
     def close(self) -> None:
         """Assemble the last data file and write ``meta/`` once more. Never opened, the empty folder goes again."""
         try:
@@ -221,6 +251,8 @@ class SessionSink:
 
     def _close(self) -> None:
         if not self._is_open:
+            if self._resumes:
+                return
             # Also the folder of all sessions, if this was to be the first: rmdir takes empty ones only.
             with contextlib.suppress(OSError):
                 self.root.rmdir()

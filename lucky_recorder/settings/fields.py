@@ -49,3 +49,4 @@ class RecorderFields(TypedDict, total=False):
     task: str | Callable[..., Any] | None
     koyu: KoyuSettings | Mapping[str, Any] | None
     formats: Iterable[str] | None
+    resume: str | os.PathLike[str] | None

@@ -5,128 +5,27 @@ Each of these can be given as keyword arguments, as a plain mapping, or as a tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Any, SupportsIndex, Unpack
+from typing import Any, Unpack
 
 import attrs
 
 from lucky_recorder.episode import keys
 from lucky_recorder.episode.schema import StreamKind
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.settings import choices
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.camera import Camera
 from lucky_recorder.settings.code import refuse_code
 from lucky_recorder.settings.column import Column
-from lucky_recorder.settings.declare import build, instance, only_known_fields, told
+from lucky_recorder.settings.declare import build, only_known_fields, told
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.toml import plain, read_toml, toml
-
-FORMATS = ("session", "koyu")
-PRESETS = ("ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow")
-_QUALITIES = ("model", "fast", "fastest")
-_DRONE = (
-    "the Drone recorder mode does not produce a usable dataset; "
-    "use robot_arm, full_scene, or custom with columns of your own"
-)
-_UNEVEN = ("refuse", "allow")
-_SUCCESS = "give 'auto', 'terminated', 'info:KEY', a callable, or 'module:function'"
-_TASK = "give 'info:KEY', a callable, or 'module:function'; what is known beforehand is a list: tasks=[...]"
-# Python refuses longer waits on some systems (`threading.TIMEOUT_MAX`), and only when it is time to wait.
-_LONGEST_WAIT_S = 1_000_000
-_MOST_FILES = 1000
-
-
-def _mode(value: str, *, field: str = "mode") -> str:
-    if isinstance(value, str) and value == "drone":
-        raise SettingsError.of(field, value, _DRONE)
-    return v.one_of(value, tuple(keys.MODES), field=field)
-
-
-def _files(value: SupportsIndex, *, field: str = "files_per_chunk") -> int:
-    return v.whole(value, 1, _MOST_FILES, field=field)
-
-
-def _success(value: str | Callable[..., Any], *, field: str = "success") -> str | Callable[..., Any]:
-    if callable(value) or v.is_callable_name(value):
-        return value
-    if isinstance(value, str) and (value in ("auto", "terminated") or v.is_keyed(value, "info")):
-        return value
-    raise SettingsError.of(field, value, _SUCCESS)
-
-
-def _task(value: str | Callable[..., Any] | None, *, field: str = "task") -> str | Callable[..., Any] | None:
-    if value is None or _is_function(value) or v.is_keyed(value, "info"):
-        return value
-    raise SettingsError.of(field, value, _TASK)
-
-
-def _is_function(value: object) -> bool:
-    """Tell whether a setting is a function, given or named; ``"info:KEY"`` is written like the name of one."""
-    return callable(value) or (v.is_callable_name(value) and not v.is_keyed(value, "info"))
-
-
-def _trigger(
-    value: str | Callable[[int], bool] | None, *, field: str = "episode_trigger"
-) -> str | Callable[[int], bool] | None:
-    if value is None or callable(value) or v.is_callable_name(value):
-        return value
-    raise SettingsError.of(field, value, "give a callable of the episode number, or 'module:function'")
-
-
-def _video_format(value: str, *, field: str = "video_format") -> str:
-    return v.one_of(value, keys.VIDEO_FORMATS, field=field)
-
-
-def _preset(value: str, *, field: str = "video_preset") -> str:
-    return v.one_of(value, PRESETS, field=field)
-
-
-def _quality(value: str, *, field: str = "render_quality") -> str:
-    return v.one_of(value, _QUALITIES, field=field)
-
-
-def _uneven(value: str, *, field: str = "uneven_steps") -> str:
-    return v.one_of(value, _UNEVEN, field=field)
-
-
-def _wait(value: v.Number, *, field: str = "worker_timeout_s") -> float:
-    seconds = v.positive(value, field=field)
-    if seconds > _LONGEST_WAIT_S:
-        raise SettingsError.of(field, value, f"give at most {_LONGEST_WAIT_S} seconds")
-    return seconds
-
-
-def _columns(value: Iterable[Column | Mapping[str, Any]], *, field: str = "columns") -> tuple[Column, ...]:
-    return v.several(value, partial(instance, kind=Column), field=field, unique=False)
-
-
-def _cameras(value: Iterable[Camera | Mapping[str, Any]], *, field: str = "cameras") -> tuple[Camera, ...]:
-    cameras = v.several(value, partial(instance, kind=Camera), field=field, unique=False)
-    v.portable((camera.name for camera in cameras), field=field)
-    return cameras
-
-
-def _lidars(value: Iterable[Lidar | Mapping[str, Any]], *, field: str = "lidars") -> tuple[Lidar, ...]:
-    lidars = v.several(value, partial(instance, kind=Lidar), field=field, unique=False)
-    v.portable((lidar.name for lidar in lidars), field=field)
-    return lidars
-
-
-def _koyu(value: KoyuSettings | Mapping[str, Any] | None, *, field: str = "koyu") -> KoyuSettings | None:
-    return None if value is None else instance(value, KoyuSettings, field=field)
-
-
-def _format(value: str, *, field: str = "formats") -> str:
-    return v.one_of(value, FORMATS, field=field)
-
-
-def _formats(value: Iterable[str] | None, *, field: str = "formats") -> tuple[str, ...] | None:
-    return None if value is None else v.several(value, _format, field=field)
 
 
 @only_known_fields()
@@ -137,7 +36,7 @@ class RecorderSettings:
     It has many fields because it is flat. So a file, a mapping and keywords all look the same.
 
     Attributes:
-        output_dir: Parent of ``DataSessions/``.
+        output_dir: Parent of ``DataSessions/``; with ``resume`` it follows from that.
         mode: ``robot_arm``, ``full_scene`` or ``custom``.
         robots: Root bodies of the robots, one row each per tick; None: the whole model is one robot.
         columns: Columns of your own, after the mode's.
@@ -175,41 +74,43 @@ class RecorderSettings:
         koyu: What koyu bundles say of themselves, and where they go.
         formats: The formats written: ``session``, ``koyu``, both, or none of them where ``sinks`` take the episodes;
             None: the session, and bundles if ``koyu`` is given.
+        resume: The folder of a session that the episodes are added to; None for a new one.
     """
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)
-    mode: str = attrs.field(default="robot_arm", converter=_mode)
+    mode: str = attrs.field(default="robot_arm", converter=choices.mode)
     robots: tuple[str, ...] | None = attrs.field(default=None, converter=v.optional_names)
-    columns: tuple[Column, ...] = attrs.field(default=(), converter=_columns)
+    columns: tuple[Column, ...] = attrs.field(default=(), converter=choices.columns)
     gym_columns: bool = attrs.field(default=False, converter=v.boolean)
     data_hz: Fraction | None = attrs.field(default=None, converter=v.optional_hertz)
     control_hz: Fraction | None = attrs.field(default=None, converter=v.optional_hertz)
-    uneven_steps: str = attrs.field(default="refuse", converter=_uneven)
-    files_per_chunk: int = attrs.field(default=40, converter=_files)
-    episodes_per_file: int = attrs.field(default=1, converter=_files)
+    uneven_steps: str = attrs.field(default="refuse", converter=choices.uneven)
+    files_per_chunk: int = attrs.field(default=40, converter=choices.files)
+    episodes_per_file: int = attrs.field(default=1, converter=choices.files)
     max_episode_length_s: float | None = attrs.field(default=None, converter=v.optional_positive)
     discard_and_retry_failed: bool = attrs.field(default=False, converter=v.boolean)
     total_episodes: int | None = attrs.field(default=None, converter=v.optional_count)
-    success: str | Callable[..., Any] = attrs.field(default="auto", converter=_success)
-    episode_trigger: str | Callable[[int], bool] | None = attrs.field(default=None, converter=_trigger)
+    success: str | Callable[..., Any] = attrs.field(default="auto", converter=choices.success)
+    episode_trigger: str | Callable[[int], bool] | None = attrs.field(default=None, converter=choices.trigger)
     record_data: bool = attrs.field(default=True, converter=v.boolean)
     record_cameras: bool = attrs.field(default=True, converter=v.boolean)
     record_color_video: bool = attrs.field(default=True, converter=v.boolean)
     record_masks: bool = attrs.field(default=False, converter=v.boolean)
     policy_period: int = attrs.field(default=1, converter=v.count)
-    video_format: str = attrs.field(default=keys.H264, converter=_video_format)
+    video_format: str = attrs.field(default=keys.H264, converter=choices.video_format)
     hardware_encoder: bool = attrs.field(default=False, converter=v.boolean)
-    video_preset: str = attrs.field(default="ultrafast", converter=_preset)
-    render_quality: str = attrs.field(default="model", converter=_quality)
+    video_preset: str = attrs.field(default="ultrafast", converter=choices.preset)
+    render_quality: str = attrs.field(default="model", converter=choices.quality)
     metadata_every: int = attrs.field(default=25, converter=v.count)
     seed: int = attrs.field(default=0, converter=v.seed)
-    worker_timeout_s: float = attrs.field(default=60.0, converter=_wait)
-    cameras: tuple[Camera, ...] = attrs.field(default=(), converter=_cameras)
-    lidars: tuple[Lidar, ...] = attrs.field(default=(), converter=_lidars)
+    worker_timeout_s: float = attrs.field(default=60.0, converter=choices.wait)
+    cameras: tuple[Camera, ...] = attrs.field(default=(), converter=choices.cameras)
+    lidars: tuple[Lidar, ...] = attrs.field(default=(), converter=choices.lidars)
     tasks: tuple[str, ...] = attrs.field(default=(), converter=v.texts)
-    task: str | Callable[..., Any] | None = attrs.field(default=None, converter=_task)
-    koyu: KoyuSettings | None = attrs.field(default=None, converter=_koyu)
-    formats: tuple[str, ...] | None = attrs.field(default=None, converter=_formats)
+    task: str | Callable[..., Any] | None = attrs.field(default=None, converter=choices.task)
+    koyu: KoyuSettings | None = attrs.field(default=None, converter=choices.koyu)
+    formats: tuple[str, ...] | None = attrs.field(default=None, converter=choices.formats)
+    resume: Path | None = attrs.field(default=None, converter=v.optional_folder)
 
     def __attrs_post_init__(self) -> None:
         _check_column_names(self)
@@ -219,6 +120,9 @@ class RecorderSettings:
         _check_task(self)
         _check_chunk_numbers(self)
         _check_formats(self)
+        if self.resume is not None:
+            # Frozen for everyone else. So bundles go where those of the first recording went.
+            object.__setattr__(self, "output_dir", _place_of_resumed(self, self.resume))
 
     @property
     def capacity_per_chunk(self) -> int:
@@ -230,17 +134,17 @@ class RecorderSettings:
         """The formats that are written: ``formats``, or what follows from ``koyu``."""
         if self.formats is not None:
             return self.formats
-        return ("session",) if self.koyu is None else FORMATS
+        return ("session",) if self.koyu is None else choices.FORMATS
 
     @property
     def calls_success(self) -> bool:
         """Whether ``success`` is a function, given or named, that may look at anything."""
-        return _is_function(self.success)
+        return choices.is_function(self.success)
 
     @property
     def calls_task(self) -> bool:
         """Whether ``task`` is a function, given or named, that may look at anything."""
-        return _is_function(self.task)
+        return choices.is_function(self.task)
 
     @property
     def recorded_cameras(self) -> tuple[Camera, ...]:
@@ -395,3 +299,22 @@ def _check_bundles_alone(settings: RecorderSettings) -> None:
                 raise SettingsError(f"camera {camera.name!r}: its {kind} stream {remedy}")
     for lidar in settings.recorded_lidars:
         raise SettingsError(f"lidar {lidar.name!r} {remedy}")
+
+
+def _place_of_resumed(settings: RecorderSettings, session: Path) -> Path:
+    """Return where the session lies that is gone on with; refuses what contradicts it."""
+    if "session" not in settings.written_formats:
+        remedy = "a session is gone on with, and formats leaves it out; add 'session', or leave resume out"
+        raise SettingsError.of("formats", settings.written_formats, remedy)
+    if not settings.record_data:
+        remedy = "a session is gone on with by its rows and meta/; record rows too, or leave resume out"
+        raise SettingsError.of("record_data", False, remedy)
+    parent = Path(os.path.abspath(session)).parent
+    place = parent.parent if parent.name == keys.SESSIONS else parent
+    # Nobody can tell the default from a "." that was given.
+    if settings.output_dir != Path() and Path(os.path.abspath(settings.output_dir)) != place:
+        remedy = (
+            f"resume={str(session)!r} lies in {place}; leave output_dir out, and say where bundles go with koyu.path"
+        )
+        raise SettingsError.of("output_dir", str(settings.output_dir), remedy)
+    return place

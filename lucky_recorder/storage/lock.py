@@ -33,6 +33,7 @@ logger = logging.getLogger("lucky_recorder")
 LONGEST_WAIT_S = 60.0
 _PAUSE_S = 0.01
 _LONGEST_LOOK_S = 5.0
+_SYSTEM_LOCKS = Path("/proc/locks")
 # What `flock` says on file systems without locks, some network shares among them.
 _UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
@@ -150,6 +151,54 @@ def hold(folder: Path) -> Lock | None:
         # Network shares have further words for it.
         return None
     return lock
+
+
+def take_over(folder: Path) -> Lock | None:
+    """Take the lock of a folder that another process may be writing; None where there are no locks.
+
+    A reader that asks whether it is held is waited for: that is a moment.
+
+    Raises:
+        StorageError: At once, if a writer holds it; names the process where the system says which it is.
+    """
+    lock = Lock(folder)
+    try:
+        # A reader lets others look too, and a writer does not.
+        while lock.try_once() is False:
+            refuse_held(folder)
+            time.sleep(_PAUSE_S)
+    except BaseException as error:
+        lock.release()
+        if not isinstance(error, OSError) or isinstance(error, StorageError):
+            raise
+    if not lock.is_held:  # network shares have further words for it
+        lock.release()
+        logger.warning("%s: this file system has no locks; let only one process write the session", folder)
+        return None
+    return lock
+
+
+def refuse_held(folder: Path) -> None:
+    """Refuse a folder that a writer holds, without taking it.
+
+    Raises:
+        StorageError: As `take_over`.
+    """
+    if is_held(folder):
+        raise StorageError(f"{folder}: {_holder(folder)} is writing it: it holds the folder's lock")
+
+
+def _holder(folder: Path) -> str:
+    """Name the process that holds a folder's lock, as far as the system tells: Linux does."""
+    try:
+        found, lines = folder.stat(), _SYSTEM_LOCKS.read_text().splitlines()
+    except OSError:
+        return "another process"
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    holders = [words[4] for words in map(str.split, lines) if words[1:2] == ["FLOCK"] and words[5:6] == [place]]
+    if not holders or not holders[0].isdecimal() or holders[0] == "0":
+        return "another process"
+    return "this process" if int(holders[0]) == os.getpid() else f"process {holders[0]}"
 
 
 def is_held(folder: Path) -> bool | None:

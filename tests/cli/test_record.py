@@ -342,3 +342,34 @@ def test_an_interrupt_before_the_first_episode_leaves_nothing(record, place, mon
     assert result.exit_code == 130
     assert "session:" not in result.output
     assert not (place / "DataSessions").exists()
+
+
+# A session that is gone on with.
+
+
+def test_adds_episodes_to_a_session(record, only_session, place):
+    given = ["--config", custom(place, 'tasks = ["Count"]'), "--episodes", 2]
+    assert record(*given).exit_code == 0
+    path = only_session().path
+    result = record(*given, "--resume", path, "--seed", 2)
+    assert result.exit_code == 0, result.output
+    assert len(only_session()) == 4
+    assert f"session: {path}" in result.output
+    assert "2 episodes kept, 2 succeeded, 0 discarded" in result.output
+    assert "; the session has 4 episodes" in result.output
+
+
+def test_seeds_that_a_session_has_had_are_not_guessed(record, only_session, place):
+    given = ["--config", custom(place), "--episodes", 1]
+    assert record(*given).exit_code == 0
+    result = record(*given, "--resume", only_session().path)
+    assert (result.exit_code, len(only_session())) == (2, 1)
+    assert "seed is missing: with --resume, give --seed N" in result.output
+
+
+def test_other_settings_than_those_of_the_session_are_refused(record, only_session, place):
+    given = ["--config", custom(place), "--episodes", 1]
+    assert record(*given).exit_code == 0
+    result = record(*given, "--resume", only_session().path, "--seed", 1, "--camera", "render:64x48")
+    assert (result.exit_code, len(only_session())) == (2, 1)
+    assert "'observation.images.render': only this recording has it" in result.output.replace("\n", " ")

@@ -1,8 +1,9 @@
 """Records sessions and bundles in children that die, or whose disk refuses, at a system call or an instant of choice.
 
-Run as a program: ``python -m tests.edit.crashing FOLDER PER_FILE HOW SEED COUNT``. It prints a line of JSON for each
-child: its folder, where it was struck, and how many episodes it had vouched for by then. The children are forked before
-this process has used pyarrow or an encoder, so that none inherits a thread's lock.
+Run as a program: ``python -m tests.edit.crashing FOLDER PER_FILE HOW SEED COUNT BEFORE``. It prints a line of JSON for
+each child: its folder, where it was struck, and how many episodes it had vouched for by then. With BEFORE above 0 it
+goes on with a session and a dataset that have so many episodes already; the first child never does. The children are
+forked before this process has used pyarrow or an encoder, so that none inherits a thread's lock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -97,23 +98,28 @@ def session_of(folder: Path) -> Path:
     return folder / "DataSessions" / "session_2026-10-08_14-30-05"
 
 
-def record(folder: Path, per_file: int, vouch: Callable[[bytes], None], episodes: int = EPISODES) -> None:
+def begin(folder: Path, per_file: int) -> Recording:
+    return Recording(session_of(folder), schema(), 3, per_file, metadata_every=2)
+
+
+def record(recording: Recording, folder: Path, vouch: Callable[[bytes], None], numbers: Iterable[int]) -> None:
     """Record as the worker does: all formats are prepared, then each commits; what fails ends it, and all is closed.
 
     It vouches for an episode of the session with ``k``, for its bundle with ``b``; ``s`` stands for an error that says
     that an episode may be there which is not counted.
     """
     try:
-        recording = Recording(session_of(folder), schema(), 3, per_file, metadata_every=2)
         bundles = KoyuSink(
             folder / "bundles", KoyuSettings(name="bundles", collection_mode="synthetic"), metadata_every=2
         )
         bundles.open(recording.schema, recording.tasks)
     except (LuckyRecorderError, OSError):
+        with contextlib.suppress(LuckyRecorderError, OSError):
+            recording.sink.close()
         return
     sinks = (recording.sink, bundles)
     try:
-        for number in range(episodes):
+        for number in numbers:
             _commit(recording, sinks, 3 + number % 2, number != 1, vouch)
     except (LuckyRecorderError, OSError) as error:
         if "not counted" in str(error):
@@ -121,6 +127,12 @@ def record(folder: Path, per_file: int, vouch: Callable[[bytes], None], episodes
     for sink in sinks:
         with contextlib.suppress(LuckyRecorderError, OSError):
             sink.close()
+
+
+def go_on(recording: Recording, folder: Path, vouch: Callable[[bytes], None], before: int) -> None:
+    """Record the rest of a session that has some episodes already."""
+    recording.resume()
+    record(recording, folder, vouch, range(before, EPISODES))
 
 
 def _commit(
@@ -153,21 +165,32 @@ def _commit(
         raise late
 
 
-def in_child(folder: Path, per_file: int, how: str, at: float) -> dict[str, Any]:
-    """Record in a child that is struck at a call, by its number, or after so many seconds; 0 strikes never."""
+def in_child(folder: Path, per_file: int, how: str, at: float, before: int = 0) -> dict[str, Any]:
+    """Record in a child that is struck at a call, by its number, or after so many seconds; 0 strikes never.
+
+    What is before the episodes that it goes on with is not struck.
+    """
     reading, writing = os.pipe()
-    began = time.monotonic()
     child = os.fork()
     if not child:
         os.close(reading)
-        layer = Layer(how, 0 if how == ANY_TIME else int(at))
+        recording, layer = None, Layer(how, 0 if how == ANY_TIME else int(at))
+        vouch = lambda kind: os.write(writing, kind) and None  # noqa: E731
+        if before:
+            recording = begin(folder, per_file)
+            record(recording, folder, vouch, range(before))
+        began = time.monotonic()
         layer.install()
         if how == ANY_TIME and at:
             threading.Thread(target=_kill_later, args=(at,), daemon=True).start()
         try:
-            record(folder, per_file, lambda kind: os.write(writing, kind) and None)
+            with contextlib.suppress(LuckyRecorderError, OSError):
+                if recording is None:
+                    record(begin(folder, per_file), folder, vouch, range(EPISODES))
+                else:
+                    go_on(recording, folder, vouch, before)
         finally:
-            os.write(writing, f"c{layer.calls} {layer.struck}".encode())
+            os.write(writing, f"c{layer.calls} {time.monotonic() - began} {layer.struck}".encode())
             os._exit(0)
     os.close(writing)
     told = b""
@@ -185,9 +208,9 @@ def in_child(folder: Path, per_file: int, how: str, at: float) -> dict[str, Any]
         "bundled": kept.count(b"b"),
         "is_said": b"s" in kept,
         "calls": int(said[0]) if said else None,
-        "struck": said[1] if len(said) > 1 else None,
+        "struck": said[2] if len(said) > 2 else None,
         "killed": os.WIFSIGNALED(status),
-        "seconds": time.monotonic() - began,
+        "seconds": float(said[1]) if said else None,
     }
 
 
@@ -196,19 +219,22 @@ def _kill_later(seconds: float) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(folder: Path, per_file: int, how: str, seed: int, count: int) -> None:
+def main(folder: Path, per_file: int, how: str, seed: int, count: int, before: int) -> None:
     chosen = random.Random(seed)
     arrow.warm_up()
     whole = in_child(folder / "whole", per_file, ANY_TIME, 0)
     print(json.dumps(whole), flush=True)
+    if before:
+        whole = in_child(folder / "resumed", per_file, ANY_TIME, 0, before)
+        print(json.dumps(whole), flush=True)
     if how == ANY_TIME:
         places: list[float] = [chosen.uniform(0.01, whole["seconds"] * 1.05) for _ in range(count)]
     else:
         every = range(1, whole["calls"] + 1)
         places = list(every) if count >= len(every) else sorted(chosen.sample(every, count))
     for number, at in enumerate(places):
-        print(json.dumps(in_child(folder / f"{how}-{number:04d}", per_file, how, at)), flush=True)
+        print(json.dumps(in_child(folder / f"{how}-{number:04d}", per_file, how, at, before)), flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:7]))

@@ -19,10 +19,13 @@ from tests.edit.crashing import READ_ONLY, REFUSALS, session_of
 PROGRAM = "tests.edit.crashing"
 
 
-def crashed(folder: Path, per_file: int, how: str, seed: int, count: int) -> list[dict[str, Any]]:
-    """Record in children that are struck; the first one is not, and is what the others are compared with."""
+def crashed(folder: Path, per_file: int, how: str, seed: int, count: int, before: int = 0) -> list[dict[str, Any]]:
+    """Record in children that are struck; the first one is not, and is what the others are compared with.
+
+    With ``before`` above 0 they go on with a session that has so many episodes; so does the second child, unstruck.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", PROGRAM, folder, per_file, how, seed, count]
+    command = [sys.executable, "-m", PROGRAM, folder, per_file, how, seed, count, before]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -318,3 +319,19 @@ def test_json_of_a_session_that_is_read_while_cut_short(tmp_path: Path) -> None:
     after = lr.Session(path)
     assert json.dumps([after.info, after.stats, after.tasks, after.features]) == said
     assert [e.rows().to_pylist() for e in after] == rows
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_session_without_rows_keeps_its_videos(tmp_path: Path, torn: bool) -> None:
+    path = tmp_path / NAME
+    recording = Recording(path, dataclasses.replace(arm_schema([camera("Front")]), has_rows=False))
+    recording.keep(3)
+    recording.close()
+    video = "videos/observation.images.Front/chunk-000/file-{:03d}.mp4"
+    before = tree(path)
+    assert list(before) == [video.format(0)]
+    if torn:
+        (path / video.format(1)).with_suffix(".mp4.tmp").write_bytes(b"half")
+    done = recovered(path)
+    assert (done.verdict, len(done.set_aside)) == ("recovered" if torn else "complete", torn)
+    assert {name: content for name, content in tree(path).items() if not name.startswith("lost+found")} == before

@@ -315,3 +315,17 @@ def test_what_cannot_be_made_to_fail_says_so(record, module, env, name, message)
 
 def test_an_expert_needs_no_arguments(record):
     assert resolve_policy(record(Stubborn())) is still
+
+
+def test_a_session_that_is_gone_on_with_needs_a_seed(tmp_path: Path) -> None:
+    """Attempts of the same seeds would be the same episodes again."""
+    fields = {"mode": "custom", "columns": [lr.Column("obs", "gym:obs")]}
+    first = lr.RecordSession(CountEnv(), output_dir=tmp_path, **fields)
+    collect(first, still, episodes=2)
+    path = closed(first).path
+    env = Seeds(CountEnv())
+    second = lr.RecordSession(env, resume=path, **fields)
+    with pytest.raises(lr.SettingsError, match=r"^seed=None: where a session is gone on with, say the first seed"):
+        collect(second, still, episodes=1)
+    assert collect(second, still, episodes=2, seed=2).kept == 2
+    assert (len(closed(second)), env.seeds) == (4, [2, 3])

@@ -157,6 +157,11 @@ def test_what_is_no_action(counting: Any, said: Any, message: str) -> None:
         ({}, {"episodes": None, "seeds": []}, "seeds="),
         ({}, {"episodes": None, "seeds": [-1]}, "seeds"),
         ({}, {"execute": 0}, "execute=0"),
+        (
+            {"resume": "DataSessions/a", "output_dir": "."},
+            {},
+            "resume='DataSessions/a': an evaluation has a session of its own",
+        ),
         ({"discard_and_retry_failed": True}, {}, "discard_and_retry_failed=True: an evaluation keeps its failures"),
         ({"koyu": lr.KoyuSettings(name="x")}, {}, "koyu.collection_mode='synthetic': choose one of eval"),
     ],

@@ -1,7 +1,8 @@
 """Records every stream and both formats with the real recorder, and kills itself at an instant of choice.
 
-Run as a program: ``python -m tests.scenarios.killed FOLDER PER_FILE EPISODES SECONDS``: so long after so many
-episodes it is killed. Before that it prints a line for each episode that `flush` has vouched for: how many are kept.
+Run as a program: ``python -m tests.scenarios.killed FOLDER PER_FILE EPISODES SECONDS [SESSION]``: so long after so many
+episodes it is killed. With SESSION it goes on with that one, whatever state it was left in. Before it is killed it
+prints a line for each episode that `flush` has vouched for: how many this recording has kept.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import lucky_recorder as lr
 SIZE = {"width": 64, "height": 48}
 
 
-def main(folder: Path, per_file: int, episodes: int, seconds: float) -> None:
+def main(folder: Path, per_file: int, episodes: int, seconds: float, resume: Path | None = None) -> None:
     env = lr.RecordSession(
         gym.make("LuckyRecorder/PickCube-v0"),
         output_dir=folder,
+        resume=resume,
         success="terminated",
         episodes_per_file=per_file,
         metadata_every=3,
@@ -49,4 +51,4 @@ def _kill_later(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), *map(Path, sys.argv[5:]))

@@ -129,7 +129,9 @@ class Recording:
         self.root = root
         self.schema = schema
         self.tasks = list(tasks) or ["Default Task"]
-        self.sink = SessionSink(root, Chunking(files_per_chunk, episodes_per_file), metadata_every)
+        self._how = Chunking(files_per_chunk, episodes_per_file), metadata_every
+        self._registered = tasks
+        self.sink = SessionSink(root, *self._how)
         self.sink.open(schema, tasks)
         self.committed: list[EpisodeRecord] = []
         self._random = np.random.default_rng(seed)
@@ -240,6 +242,11 @@ class Recording:
     def discard(self, ticks: int, **episode: Any) -> None:
         """Record an episode and discard it."""
         self.sink.prepare(self.record(ticks, success=False, **episode)).discard()
+
+    def resume(self) -> None:
+        """Go on with the session after it was closed, or cut short."""
+        self.sink = SessionSink(self.root, *self._how, resumes=True)
+        self.sink.open(self.schema, self._registered)
 
     def close(self) -> Path:
         self.sink.close()

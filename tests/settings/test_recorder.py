@@ -14,10 +14,11 @@ import pytest
 from lucky_recorder.episode.keys import GYM_COLUMNS
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.camera import Camera, FreeCamera
+from lucky_recorder.settings.choices import PRESETS
 from lucky_recorder.settings.column import Column
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.settings.lidar import Lidar
-from lucky_recorder.settings.recorder import PRESETS, RecorderSettings
+from lucky_recorder.settings.recorder import RecorderSettings
 from tests.settings.refusals import HUGE, each_of, named, refused
 
 FLAG = "give true or false"
@@ -78,6 +79,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("formats", "session", "formats='session': give a list"),
     ("formats", [None], "formats[0]=None: choose one of session, koyu"),
     ("formats", ["session", "session"], "formats='session': stands twice"),
+    ("resume", "", "resume='': give a folder"),
 ]  # fmt: skip
 
 
@@ -114,6 +116,7 @@ def test_a_task_of_rows_that_are_not_recorded_is_refused() -> None:
         ("worker_timeout_s", 1_000_000, 1e6),
         ("lidars", [], ()),
         ("formats", ["session"], ("session",)),
+        ("resume", "DataSessions/session_2026-10-08_14-30-05", Path("DataSessions/session_2026-10-08_14-30-05")),
         ("koyu", {"name": "pick-cube"}, KoyuSettings("pick-cube")),
         ("cameras", [MappingProxyType({"name": "Front"})], (Camera("Front"),)),
         ("cameras", (c for c in [Camera("Front"), {"name": "Wrist"}]), (Camera("Front"), Camera("Wrist"))),
@@ -288,3 +291,35 @@ def test_many_tasks_settle_quickly_enough_to_be_a_list_in_a_file() -> None:
     assert RecorderSettings(tasks=tasks).tasks == tuple(tasks)
     with pytest.raises(SettingsError, match="tasks='Task 7': stands twice"):
         RecorderSettings(tasks=[*tasks, "Task 7"])
+
+
+@pytest.mark.parametrize(
+    ("session", "place"),
+    [("data/DataSessions/session_a", "data"), ("DataSessions/session_a", "."), ("elsewhere/session_a", "elsewhere")],
+)
+def test_a_session_that_is_gone_on_with_says_where_everything_goes(
+    session: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = RecorderSettings(resume=session)
+    assert settings.output_dir == tmp_path / place
+    assert RecorderSettings(resume=session, output_dir=place) == settings
+    assert RecorderSettings.of(settings.to_dict()) == settings
+    assert attrs.evolve(settings, seed=0) == settings
+    with pytest.raises(SettingsError, match=r"^output_dir='other': resume='.*' lies in .*; leave output_dir out"):
+        RecorderSettings(resume=session, output_dir="other")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"formats": ["koyu"], "koyu": {"name": "x"}}, r"^formats=\('koyu',\): a session is gone on with"),
+        (
+            {"record_data": False, "cameras": (Camera("F"),)},
+            "^record_data=False: a session is gone on with",
+        ),
+    ],
+)
+def test_what_is_no_session_cannot_be_gone_on_with(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        RecorderSettings(resume="session", **fields)

@@ -16,7 +16,17 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from tests.edit.crashing import ANY_TIME, FULL, KILL_AFTER, KILL_BEFORE, READ_ONLY, REFUSALS, REFUSE, REFUSE_AFTER
+from tests.edit.crashing import (
+    ANY_TIME,
+    EPISODES,
+    FULL,
+    KILL_AFTER,
+    KILL_BEFORE,
+    READ_ONLY,
+    REFUSALS,
+    REFUSE,
+    REFUSE_AFTER,
+)
 from tests.edit.surviving import crashed, verify
 from tests.scenarios import test_killed
 from tests.soak.figures import tell
@@ -55,7 +65,9 @@ def strike(seed: int, number: int, folder: Path) -> Counter[str]:
         for one in range(STRUCK):
             test_killed.verify(*test_killed.killed(folder / str(one), per_file, mixed))
     else:
-        whole, *results = crashed(folder, per_file, how, mixed.randrange(10**6), STRUCK)
+        # Some are new recordings, and some go on with a session.
+        before = mixed.randrange(EPISODES)
+        whole, *results = crashed(folder, per_file, how, mixed.randrange(10**6), STRUCK, before)
         for result in results:
             verify(result, Path(whole["folder"]))
     return Counter({SAID[how]: STRUCK})

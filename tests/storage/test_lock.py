@@ -8,7 +8,7 @@ import pytest
 
 from lucky_recorder.errors import StorageError
 from lucky_recorder.storage import lock as locks
-from lucky_recorder.storage.lock import Lock, is_abandoned, locked
+from lucky_recorder.storage.lock import Lock, is_abandoned, is_held, locked, refuse_held, take_over
 
 HOLD = """
 import sys
@@ -50,3 +50,57 @@ def test_a_lock_that_is_never_free_is_an_error(tmp_path: Path, monkeypatch: pyte
         pytest.fail("held twice")
     with locked(tmp_path / ".lock"):
         assert (tmp_path / ".lock").exists()
+
+
+def test_a_folder_that_is_written_is_refused_at_once_and_says_by_whom(tmp_path: Path) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], **pipes) as holder:
+        assert holder.stdout.readline() == "True\n"
+        for refuse in (take_over, refuse_held):
+            with pytest.raises(StorageError, match=rf"^{tmp_path}: process {holder.pid} is writing it"):
+                refuse(tmp_path)
+        holder.kill()
+        holder.wait()
+    refuse_held(tmp_path)
+    lock = take_over(tmp_path)
+    assert lock is not None
+    assert is_held(tmp_path)
+    with pytest.raises(StorageError, match="this process is writing it"):
+        take_over(tmp_path)
+    lock.release()
+
+
+@pytest.mark.parametrize("table", ["", "1: FLOCK\n", "1: POSIX  ADVISORY  WRITE 7 00:01:2 0 EOF\n", None])
+def test_who_holds_a_lock_need_not_be_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str | None) -> None:
+    file = tmp_path / "locks"
+    if table is not None:
+        file.write_text(table)
+    monkeypatch.setattr(locks, "_SYSTEM_LOCKS", file)
+    lock = take_over(tmp_path)
+    with pytest.raises(StorageError, match="another process is writing it"):
+        take_over(tmp_path)
+    lock.release()
+
+
+def test_a_reader_that_looks_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = locks.open_file(tmp_path, folders=True)
+    locks.fcntl.flock(reader, locks.fcntl.LOCK_SH)
+    waited = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        locks.fcntl.flock(reader, locks.fcntl.LOCK_UN)
+
+    monkeypatch.setattr(locks.time, "sleep", pause)
+    lock = take_over(tmp_path)
+    assert len(waited) == 1
+    assert is_held(tmp_path)
+    lock.release()
+
+
+def test_where_there_are_no_locks_a_session_is_taken_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Lock, "try_once", lambda lock: None)
+    assert take_over(tmp_path) is None
+    assert "has no locks" in caplog.text

@@ -13,7 +13,7 @@ import pytest
 
 from lucky_recorder.episode.keys import VIDEO_FORMATS
 from lucky_recorder.errors import VideoError
-from lucky_recorder.settings.recorder import PRESETS
+from lucky_recorder.settings.choices import PRESETS
 from lucky_recorder.video.codecs import CODECS, known
 from lucky_recorder.video.decode import FrameReader, decode_all
 from lucky_recorder.video.probe import probe

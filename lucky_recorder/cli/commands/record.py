@@ -54,6 +54,12 @@ def record(
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where DataSessions/ is made; here if it is not said.")
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SESSION", help="A session that the episodes are added to; needs its settings, and --seed."
+        ),
+    ] = None,
     discard: Annotated[
         bool | None, typer.Option("--discard/--keep-failed", help="Discard failed episodes; kept if it is not said.")
     ] = None,
@@ -79,6 +85,7 @@ def record(
         "render_quality": render_quality,
         "mode": mode,
         "output_dir": output_dir,
+        "resume": resume,
         "discard_and_retry_failed": discard,
         "tasks": task or None,
         "task": task_from,
