@@ -13,7 +13,7 @@ import pytest
 from gymnasium.wrappers import ClipAction, RecordEpisodeStatistics, TransformReward
 
 import lucky_recorder as lr
-from lucky_recorder.notices import tell
+from lucky_recorder.notices import held, tell
 from lucky_recorder.testing import CountEnv
 
 
@@ -74,3 +74,63 @@ def test_a_notice_can_be_silenced_by_module(record: Any) -> None:
     env.end_episode(success=True)
     env.close()
     assert lr.Session(env.session_path).info["hz"] == 50
+
+
+@pytest.mark.parametrize("where", ["first-step", "first-reset"])
+@pytest.mark.filterwarnings("error")
+def test_a_warning_that_is_an_error_is_raised_once_and_the_session_goes_on(
+    record: Any, read_back: Any, where: str
+) -> None:
+    """Where steps are recorded in parts their rate is compared at the reset; else in the first step."""
+    fast = [{"name": "front", "width": 32, "height": 32, "frame_rate": 100}]
+    inner, cameras = (wrong(), fast) if where == "first-reset" else (deaf(), [])
+    env = record(inner, mode="robot_arm", columns=[], cameras=cameras, success="terminated", render_quality="fastest")
+    told = []
+    for _ in range(3):
+        try:
+            env.reset()
+            for _ in range(2):
+                env.step(np.zeros(env.action_space.shape, np.float32))
+        except RuntimeWarning as error:
+            told.append(str(error))
+    env.close()
+    assert len(told) == 1
+    assert "=0.04" in told[0]
+    assert [e.meta["length"] for e in read_back(env.session_path)] == [2, 2]
+
+
+def wrong() -> Any:
+    """An environment whose steps can be recorded in parts, and which says something wrong of its rate."""
+    env = gym.make("LuckyRecorder/PickCube-v0", max_episode_steps=2)
+    env.unwrapped.control_timestep = 0.04  # type: ignore[attr-defined]
+    return env
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_held_back_is_told_of_when_the_block_is_over() -> None:
+    done = []
+
+    def work() -> None:
+        with held():
+            tell("first")
+            tell("second")
+            done.append(1)
+
+    def fail() -> None:
+        with held():
+            tell("first")
+            raise KeyError
+
+    with pytest.raises(RuntimeWarning, match=r"^first$"):
+        work()
+    assert done == [1]
+    with pytest.raises(KeyError):
+        fail()
+    with pytest.raises(RuntimeWarning, match=r"^at once$"):
+        tell("at once")
+
+
+def test_what_is_held_back_is_shown_at_the_users_own_line() -> None:
+    with pytest.warns(UserWarning, match="^so$") as caught, held():
+        tell("so", UserWarning)
+    assert caught[0].filename == __file__

@@ -15,14 +15,14 @@ PROMISES = [
 ]
 
 
-def tests_in(file: str) -> set[str]:
+def _tests_in(file: str) -> set[str]:
     return set(re.findall(r"^def (test_\w+)\(", (ROOT / file).read_text(encoding="utf-8"), re.M))
 
 
 @pytest.mark.parametrize(("file", "name"), sorted(set(NAMED.findall(PAGE))))
 def test_what_is_named_is_a_test(file: str, name: str) -> None:
     assert Path(file).name.startswith("test_")
-    found = tests_in(file)
+    found = _tests_in(file)
     assert (name in found) if name else found
 
 

@@ -146,6 +146,12 @@ class Source:
         simulation = self._attached.simulation
         return simulation.instabilities if simulation else None
 
+    @property
+    def refusals(self) -> NDArray[np.int32] | None:
+        """How often MuJoCo has applied zeros in the place of bad commands, shape ``(1,)``, always up to date."""
+        simulation = self._attached.simulation
+        return simulation.refusals if simulation else None
+
     # Looking. A lane asks for these functions once and calls them at every tick: a property costs as much as a copy.
 
     @property

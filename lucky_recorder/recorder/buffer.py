@@ -58,6 +58,22 @@ class Block:
         return held
 
 
+class Join(NamedTuple):
+    """What a row held before the last tick was added to it that has no row of its own.
+
+    Attributes:
+        tick: That tick.
+        row: The row.
+        values: What it held, by channel.
+        missing: Whether it had no value, by nullable channel.
+    """
+
+    tick: int
+    row: int
+    values: dict[str, Any]
+    missing: dict[str, int]
+
+
 class EpisodeBuffer:
     """An episode that is being recorded: raw values, flags and tasks, by data tick.
 
@@ -79,6 +95,9 @@ class EpisodeBuffer:
         self.robot_flags: dict[tuple[int, int], int] = {}
         self.tasks = [(0, task)]
         self._mappings = [(0, commands)]
+        self._join = Join(-1, -1, {}, {})
+        # What the last row holds where a tick is cut off that was added to it, by channel.
+        self._last: dict[str, Any] = {}
         self.events: list[Event] = []
 
     @property
@@ -111,10 +130,34 @@ class EpisodeBuffer:
         block = self.blocks.get(keys.TASK)
         return None if block is None else block.rows(self.data_ticks)[:, 0].tolist()
 
-    def until(self, data_ticks: int) -> EpisodeBuffer:
-        """Return the first data ticks as a buffer of their own: nothing that is filled in or marked later is in it."""
+    def join(self, tick: int, values: Mapping[str, Any]) -> None:
+        """Add a tick that has no row of its own to the last row.
+
+        Args:
+            tick: The tick.
+            values: What the row holds with it, by channel; None where there is no value.
+        """
+        last = {name: self.blocks[name].last(self.data_ticks) for name in values}
+        # First of all, what the row held without it: the tick counts only when all of it is settled, and an interrupt
+        # or another thread may end the episode before that.
+        held = {name: np.array(row) for name, row in last.items()}
+        gone = {name: self.missing[name][-1] for name in values if name in self.missing}
+        self._join = Join(tick, self.data_ticks - 1, held, gone)
+        for name, value in values.items():
+            if name in self.missing:
+                self.missing[name][-1] = value is None
+            last[name][...] = 0 if value is None else value
+
+    def until(self, data_ticks: int, ticks: int) -> EpisodeBuffer:
+        """Return the first ticks as a buffer of their own: nothing that is filled in or marked later is in it.
+
+        Args:
+            data_ticks: How many rows of a robot.
+            ticks: How many ticks: the last row may stand for some that are not in it.
+        """
         # Another thread may still be filling this one. So nothing is asked twice, and lists are copied before they are
-        # gone through. Values need no copy: rows that are finished stay as they are.
+        # gone through. Values need no copy: rows that are finished stay as they are, but for what a tick adds to the
+        # last one. What that held is read before the note of what was added, which is made before it is added.
         held = copy.copy(self)
         held.blocks = {name: block.so_far() for name, block in self.blocks.items()}
         held.flags = self.flags[:data_ticks]
@@ -123,7 +166,19 @@ class EpisodeBuffer:
         held.tasks = list(self.tasks)
         held._mappings = list(self._mappings)
         held.events = [event for event in list(self.events) if event.tick <= data_ticks]
+        held._last = {name: np.array(block.last(data_ticks)) for name, block in held.blocks.items() if data_ticks}
+        join = self._join
+        if join.tick >= ticks and join.row == data_ticks - 1:
+            held._last.update(join.values)
+            for name, is_missing in join.missing.items():
+                held.missing[name][-1] = is_missing
         return held
+
+    def _rows(self, name: str, data_ticks: int) -> NDArray[Any]:
+        values = self.blocks[name].rows(data_ticks)
+        if name in self._last:
+            values[-1] = self._last[name]
+        return values
 
     def finish(self, columns: Sequence[DerivedColumn], schema: Schema, entities: Sequence[int]) -> FinishedRows:
         """Derive every column from the raw values: one row per robot per data tick, all robots of a tick together."""
@@ -139,9 +194,7 @@ class EpisodeBuffer:
         missing: dict[str, NDArray[np.bool_]] = {}
         for column in columns:
             name = column.channel.name
-            values[column.field.name] = column.derive(
-                self.blocks[name].rows(data_ticks), robots, _InTurn(self._mappings)
-            )
+            values[column.field.name] = column.derive(self._rows(name, data_ticks), robots, _InTurn(self._mappings))
             if name in self.missing:
                 absent = np.frombuffer(bytes(self.missing[name][:data_ticks]), np.bool_)
                 missing[column.field.name] = np.repeat(absent, robots)

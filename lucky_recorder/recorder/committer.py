@@ -145,7 +145,7 @@ class Committer:
         drawn = self._last_drawn[1] if self._last_drawn[0] == ended.take else -1
         whole = ended.ticks if drawn >= ended.last_seen else min(ended.ticks, ended.last_seen)
         whole = max(whole, drawn + 1)
-        return ended._replace(ticks=whole, buffer=ended.buffer.until(self._data_ticks(whole)))
+        return ended._replace(ticks=whole, buffer=ended.buffer.until(self._data_ticks(whole), whole))
 
     def _data_ticks(self, ticks: int) -> int:
         return -(-ticks // self.devices.layout.clocks.ticks_per_row)

@@ -96,6 +96,30 @@ class Course:
         if take.ticks_per_step > 1 and self.parts is None:
             self.parts = PartedSteps(self.subject.env, take.ticks_per_step, self._follow_inside)
 
+    def keep(self, is_seeded: bool) -> None:
+        """Go on with the open episode after a reset inside of it.
+
+        Args:
+            is_seeded: Whether that reset was given a seed.
+
+        Raises:
+            SettingsError: If there is another simulation now, whose rows would have another layout.
+        """
+        if self._recorder.take is not None:
+            self.rebind()
+            self._recorder.mark_reset(is_seeded=is_seeded)
+
+    def lose(self, error: BaseException) -> None:
+        """End the open episode as failed, since a reset has raised; nothing is recorded before one that does not.
+
+        Args:
+            error: What it has raised.
+        """
+        if self.stage is not Stage.CLOSED:
+            self.stage = Stage.DONE
+        if self._recorder.take is not None:
+            self._recorder.take.fail(error)
+
     def rebind(self, in_step: bool = False) -> None:
         """Find the simulation again: some environments make a new one at every reset, or within a step.
 

@@ -86,6 +86,16 @@ class RowFiller:
         for channel in self._reads_before:
             self._read(channel)
 
+    def check(self, phase: Phase, tick: int) -> None:
+        """Look at what a tick without a row of its own has: a bad state is found when it comes, and not a row later.
+
+        Raises:
+            CaptureError: If a value that rows hold is not finite.
+        """
+        for _, view, listed, dot in self._copies_before if phase == "before" else self._copies_after:
+            if not _is_finite(dot(view) if listed is None else sum(listed())):
+                self._refuse_infinite(phase, tick)
+
     def finish(self, tick: int, new_policy_step: Ran) -> None:
         """Read what only the step knows; the row is finished.
 
@@ -115,25 +125,32 @@ class RowFiller:
             self._row = 0
             self._pair()
 
-    def join(self, ends_step: bool, was_reset: bool = False) -> None:
-        """Add a tick that has no row of its own to the row that stands for it.
+    def join(self, tick: int, ends_step: bool, was_reset: bool = False) -> None:
+        """Add a tick that has no row of its own to the row that stands for it: all of it, or nothing.
 
         Args:
+            tick: The tick.
             ends_step: Whether it is the last tick of the step in which its row began: what only that step knows, such
                 as its info, was not known when the row was finished, and is read now.
             was_reset: Whether the simulation was reset inside the step: then only what it returned can still be read.
+
+        Raises:
+            CaptureError: As for `read_before`; the row is as it was before the tick.
         """
-        buffer = self.buffer
-        for channel in self._merged:
-            last = buffer.blocks[channel.name].last(buffer.data_ticks)
-            value = channel.read(self._moment) if channel.read else None
-            last[...] = channel.joined(last, value)
+        values = {channel.name: self._joined(channel) for channel in self._merged}
         if ends_step:
             if self._refresh is not None:
                 self._refresh()
             for channel in self._reads_after:
                 if channel.merge is None and (channel.is_returned or not was_reset):
-                    self._read_again(channel)
+                    assert channel.read is not None
+                    values[channel.name] = channel.read(self._moment)
+        if values:
+            self.buffer.join(tick, values)
+
+    def _joined(self, channel: Channel) -> Any:
+        held = self.buffer.blocks[channel.name].last(self.buffer.data_ticks)
+        return channel.joined(held, channel.read(self._moment) if channel.read else None)
 
     def is_back_at_start(self) -> bool:
         """Tell whether a step has put the positions back where the episode began, to the bit: no physics does that.
@@ -167,13 +184,6 @@ class RowFiller:
             self.buffer.missing[channel.name].append(value is None)
         block = self.buffer.blocks[channel.name].open
         block[self._row] = 0 if value is None else value
-
-    def _read_again(self, channel: Channel) -> None:
-        assert channel.read is not None
-        value = channel.read(self._moment)
-        if channel.nullable:
-            self.buffer.missing[channel.name][-1] = value is None
-        self.buffer.blocks[channel.name].last(self.buffer.data_ticks)[...] = 0 if value is None else value
 
     def _refuse_infinite(self, phase: Phase, tick: int) -> None:
         for channel in self._viewed:

@@ -98,6 +98,8 @@ class Lane:
             self._sync()
         if self.ticks % self._ticks_per_row == 0:
             self._filler.read_before(self.ticks)
+        else:
+            self._filler.check("before", self.ticks)
         if self._snapshot is not None:
             self._capture(self._snapshot)
         self.is_open = True
@@ -141,7 +143,8 @@ class Lane:
         if self.ticks % self._ticks_per_row == 0:
             self._filler.finish(self.ticks, new_policy_step)
         else:
-            self._filler.join(self._ends_the_rows_step(), is_cut)
+            self._filler.check("after", self.ticks)
+            self._filler.join(self.ticks, self._ends_the_rows_step(), is_cut)
         # The order matters. An interrupt may strike between any two of these lines, and what has been counted by then
         # tells the worker how many ticks are whole: one whose snapshots were not handed over is not, nor is its row.
         snapshots, self.snapshots = self.snapshots, None

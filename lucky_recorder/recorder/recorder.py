@@ -24,7 +24,7 @@ from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, StateError, StreamError
-from lucky_recorder.notices import tell
+from lucky_recorder.notices import held, tell
 from lucky_recorder.recorder import exits, forked, formats
 from lucky_recorder.recorder.forgotten import close_at_exit, forget
 from lucky_recorder.recorder.policies import index_of
@@ -205,7 +205,8 @@ class Recorder:
         if self.take is None:  # another thread has ended it
             return
         assert self.recording is not None
-        with exits.held_back():
+        # A warning that is an error must not be taken for a refusal: then the rates are known all the same.
+        with held(), exits.held_back():
             try:
                 self.recording.learn_rates(seconds)
             except BaseException:  # also an interrupt: half of the sinks would know the rates, and half not

@@ -23,7 +23,7 @@ _ALLOW = "uneven_steps='allow' records them all the same, with the time stamps o
 
 
 def _nothing() -> int:
-    """Count the physics steps of an environment without a simulation."""
+    """Count what an environment without a simulation has none of."""
     return 0
 
 
@@ -44,7 +44,8 @@ class Watch:
         self._source = source
         self.is_idle = False
         self._began = self._last = self._settled = math.nan
-        self._steps = self._tick = self._still = 0
+        self._steps = self._tick = self._still = self._known_refusals = 0
+        self._known_instabilities = b""
         self.attach(source)
 
     def attach(self, source: Source, is_in_step: bool = False) -> None:
@@ -58,6 +59,8 @@ class Watch:
         self._time: Any = None if pulse is None else pulse.data
         self._count = _nothing if pulse is None else pulse.steps
         self._instabilities = source.instabilities
+        refusals = source.refusals
+        self._refusals = _nothing if refusals is None else refusals.item
         self._is_fresh = True
         # Other data count from another beginning.
         self._steps = 0 if is_in_step else self._count()
@@ -90,6 +93,7 @@ class Watch:
 
     def _look_closer(self, now: float, tick: int) -> None:
         """Look at a time that is not the one at which the last step has left the simulation."""
+        self._require_time(now, tick)
         gap, is_first = now - self._last, math.isnan(self._last)
         if is_first:
             self._began, self._still = now, 0
@@ -127,7 +131,7 @@ class Watch:
         if self._time is None:
             return True
         now = self._time.time
-        if self._is_fresh or not self._low < now - self._last < self._high:
+        if self._is_fresh or not self._low < now - self._last < self._high or self._refusals() != self._known_refusals:
             return False
         self._settled = now
         return True
@@ -150,6 +154,7 @@ class Watch:
         if not is_done and not is_said and self.is_on_time():
             return True
         now, tick = Beat(self._time.time, self._count()), self._tick
+        self._require_time(now.time, tick)
         self._check_stability(tick)
         # The steps are those of the last longer look: there were no fewer before this step.
         before = Beat(self._last, self._steps)
@@ -175,7 +180,20 @@ class Watch:
         """Take note that a tick has no step of its own: the next look measures it."""
         self._settled = math.nan
 
+    def _require_time(self, now: float, tick: int) -> None:
+        if not math.isfinite(now):
+            raise CaptureError(
+                f"the simulation's time is {now} at tick {tick} of the episode, so nothing shows how long steps last; "
+                "reset the simulation, and look for what writes data.time"
+            )
+
     def _check_stability(self, tick: int) -> None:
+        refused, self._known_refusals = self._refusals() > self._known_refusals, self._refusals()
+        if refused:
+            raise CaptureError(
+                "MuJoCo refused the commands (NaN, infinity or beyond 1e10) and applied zeros in their place, before "
+                f"or at tick {tick} of the episode; clip data.ctrl, or give the actuator a ctrlrange"
+            )
         counts = self._instabilities
         if counts is None or counts.tobytes() == self._known_instabilities:
             return
@@ -235,4 +253,5 @@ class Watch:
         self._note_instabilities()
 
     def _note_instabilities(self) -> None:
+        self._known_refusals = self._refusals()
         self._known_instabilities = b"" if self._instabilities is None else self._instabilities.tobytes()

@@ -12,6 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import StateError
+from lucky_recorder.notices import held
 from lucky_recorder.recorder.arrival import copied
 from lucky_recorder.recorder.course import RECORDED, Course
 from lucky_recorder.recorder.exits import leave_if_ending
@@ -100,19 +101,23 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         keeps = bool(options and options.get(KEEP_EPISODE)) and course.goes_on
         if options and KEEP_EPISODE in options:
             options = {key: value for key, value in options.items() if key != KEEP_EPISODE} or None
-        if not keeps:
-            course.end_by_itself()
-        result = self.env.reset(seed=seed, options=options)
-        course.arrivals.reset(result)
-        if not keeps:
-            course.begin(seed)
-            course.subject.note_reset()
-            self._ran = True
-        elif self.recorder.take is not None:
-            course.rebind()
-            self.recorder.mark_reset(is_seeded=seed is not None)
-        # Last: where warnings are errors this raises, and then the episode has begun all the same.
-        course.unrecorded.tell_of_steps()
+        # Where warnings are errors, one of them must not leave a reset half done.
+        with held():
+            if not keeps:
+                course.end_by_itself()
+            try:
+                result = self.env.reset(seed=seed, options=options)
+                course.arrivals.reset(result)
+                if keeps:
+                    course.keep(is_seeded=seed is not None)
+            except BaseException as error:  # also an interrupt: nobody knows how the environment stands now
+                course.lose(error)
+                raise
+            if not keeps:
+                course.begin(seed)
+                course.subject.note_reset()
+                self._ran = True
+            course.unrecorded.tell_of_steps()
         return result
 
     def step(self, action: Any) -> Result:

@@ -270,4 +270,5 @@ class MetadataWriter:
         """
         whole = len(json_bytes(self.info)) + max(len(json_bytes(self._totals.stats())), self._stats_bytes)
         tasks = sum(len(task.encode()) for task in self.tasks)
-        return _SMALLEST_WRITE + 2 * whole + tasks + waiting * self._longest_row
+        # Each file is whole beside the one that it replaces, which is gone before the next is written.
+        return _SMALLEST_WRITE + whole + tasks + waiting * self._longest_row

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from lucky_recorder.files import make_file, open_file
+from lucky_recorder.storage.space import free
 from lucky_recorder.storage.write import TEMPORARY, sync_folder
 
 NAME = f".reserve{TEMPORARY}"
@@ -17,6 +18,8 @@ _UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 _CHUNK = 1 << 20
 # Less than this is no help.
 _LEAST = 1 << 14
+# Of what is free at most one in so many: it is there for what is recorded.
+_SHARE = 4
 
 
 def left_in(folder: Path) -> list[str]:
@@ -40,11 +43,14 @@ class Reserve:
         self.size = 0
 
     def hold(self, size: int) -> None:
-        """Hold so many bytes, or as many as there are: never fewer than before."""
+        """Hold so many bytes, or a share of what is free if that is less; never fewer than before."""
         if size <= self.size:
             return
         # More than was asked for, so that what grows by a little each time asks rarely.
         wanted = size * 5 // 4
+        left = free(self.path)
+        if left is not None:
+            wanted = min(wanted, (left + self.size) // _SHARE)
         while wanted > max(self.size, _LEAST):
             try:
                 if not self.size:

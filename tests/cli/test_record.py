@@ -298,7 +298,7 @@ def test_an_error_of_the_policy_shows_as_what_it_is(record, only_session, place)
 def test_faults_of_the_session_are_told(record, place, monkeypatch):
     fault = checks.Fault("meta/info.json", None, "is not as it should be")
     report = checks.Report([fault], 1, 3, 0, False)
-    monkeypatch.setattr("lucky_recorder.cli.check.inspect_session", lambda path, decode: report)
+    monkeypatch.setattr("lucky_recorder.cli.check.inspect_session", lambda *arguments: report)
     result = record("--config", custom(place), "--episodes", 1, "--policy", "policies:still")
     assert result.exit_code == 1
     assert "meta/info.json: is not as it should be" in result.output

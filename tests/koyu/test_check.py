@@ -242,7 +242,7 @@ SIDECAR, DATA, VIDEO = f"{NAME}/episode.json", f"{NAME}/data.parquet", f"{NAME}/
         (sidecar(reward=True), SIDECAR, "reward=True"),
         (sidecar(policy_name=3), SIDECAR, "policy_name=3: expected a text, or null"),
         (sidecar(events={}), SIDECAR, "events={}: expected a list"),
-        (sidecar(events=[{"step": 12}]), SIDECAR, "events[0]: {'step': 12}: expected an object with a step"),
+        (sidecar(events=[{"step": 13}]), SIDECAR, "events[0]: {'step': 13}: expected an object with a step"),
         (sidecar(features="absent"), SIDECAR, "features is missing"),
         (sidecar(features={}), SIDECAR, "features: observation.state is missing"),
         (

@@ -169,7 +169,7 @@ def test_flags_of_one_robot_are_its_own() -> None:
 def test_an_episode_until_a_tick_is_one_that_ended_earlier(kept: int) -> None:
     buffer = _buffer(10)
     buffer.robot_flags[(4, 0)] = POST_RESET
-    buffer = buffer.until(kept)
+    buffer = buffer.until(kept, kept)
     assert buffer.data_ticks == kept
     trimmed, expected = _finish(buffer), _finish(_buffer(kept))
     for part in ("columns", "missing"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import mujoco
@@ -51,6 +52,42 @@ def test_where_mujoco_may_not_reset_itself_a_bad_state_is_found_all_the_same(bar
     observer.env.data.qvel[0] = np.nan
     mujoco.mj_step(observer.env.model, observer.env.data, 10)
     with pytest.raises(lr.CaptureError, match="qpos holds NaN or infinity at tick 2"):
+        observer.tick()
+    observer.stop_recording()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]
+
+
+@pytest.mark.parametrize("how", ["tick", "step"])
+def test_commands_that_mujoco_refuses_are_found(bare: Any, read_back: Any, how: str) -> None:
+    """Beyond 1e10 MuJoCo applies zeros and goes on, so that a row would hold a command that never acted."""
+    observer, advance = bare()
+    observer.start_recording()
+    advance(2)
+    model, data = observer.env.model, observer.env.data
+    data.ctrl[0] = 1e11
+
+    def go_on() -> None:
+        with observer.step() if how == "step" else contextlib.nullcontext(observer.tick()):
+            mujoco.mj_step(model, data, 10)
+        observer.tick()
+
+    with pytest.raises(lr.CaptureError, match=r"refused the commands .* applied zeros"):
+        go_on()
+    advance(1)
+    observer.end_current_episode(success=True)
+    observer.stop_recording()
+    # A tick that is taken at once is over when the physics refuses it: its episode has failed.
+    lengths = [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)]
+    assert lengths == [(2 if how == "step" else 3, False), (1, True)]
+
+
+@pytest.mark.parametrize("array", ["qpos", "ctrl"])
+def test_a_bad_value_is_found_at_a_tick_without_a_row(bare: Any, read_back: Any, array: str) -> None:
+    observer, advance = bare(control_hz=50, data_hz=25)
+    observer.start_recording()
+    advance(3)
+    getattr(observer.env.data, array)[0] = np.nan
+    with pytest.raises(lr.CaptureError, match=f"{array} holds NaN or infinity at tick 3"):
         observer.tick()
     observer.stop_recording()
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(2, False)]

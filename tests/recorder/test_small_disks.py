@@ -167,7 +167,7 @@ def test_a_user_is_warned_once_while_there_is_still_time(record: Any, disk: Path
 
 
 def test_attempts_on_a_full_disk_take_no_memory(disk: Path) -> None:
-    (disk / "ballast").write_bytes(bytes(1_850_000))
+    (disk / "ballast").write_bytes(bytes(1_960_000))
     sizes = []
     tracemalloc.start()
     try:

@@ -68,6 +68,7 @@ class Noise(CountEnv):
         return np.random.default_rng(self.count).integers(0, 256, (48, 64, 3), np.uint8)
 
 
+@pytest.mark.filterwarnings("ignore:.*the disk is nearly full:RuntimeWarning")
 @pytest.mark.parametrize("has_camera", [True, False], ids=["video", "rows"])
 def test_report_17_a_full_disk_names_the_path_and_finished_episodes_load(
     record: Any, small_disk: Any, tmp_path: Path, seen: Any, has_camera: bool

@@ -6,7 +6,7 @@ import gc
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 import mujoco
@@ -15,8 +15,8 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.testing import CountEnv, check_session
+from tests.scenarios.tracing import compare, watch
 
-EVERYTHING = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 SMALL = {"width": 64, "height": 48}
 ENVS: dict[str, tuple[str, Sequence[dict[str, Any]]]] = {
     "pick_cube": ("LuckyRecorder/PickCube-v0", [{"name": "front", **SMALL}, {"name": "wrist", **SMALL}]),
@@ -33,47 +33,6 @@ def no_viewer_is_left() -> None:
     numbers, in whatever context is current there: those of the viewer that this test draws with.
     """
     gc.collect()
-
-
-class Trace(NamedTuple):
-    """All that can be seen of a run."""
-
-    states: list[bytes]
-    returned: list[bytes]
-    warnings: list[bytes]
-    pictures: list[bytes]
-
-
-def bits(value: Any) -> bytes:
-    """Write what an environment returns so that two are the same only if every bit is."""
-    if isinstance(value, dict):
-        return b"".join(str(key).encode() + bits(one) for key, one in value.items())
-    if isinstance(value, tuple):
-        return b"".join(bits(one) for one in value)
-    return str(getattr(value, "dtype", type(value))).encode() + np.asarray(value).tobytes()
-
-
-def watch(env: Any, episodes: int = 2, steps: int = 12) -> Trace:
-    """Run an environment and note everything; it is left open."""
-    trace, inner = Trace([], [], [], []), env.unwrapped
-    state = np.empty(mujoco.mj_stateSize(inner.model, EVERYTHING))
-    for episode in range(episodes):
-        trace.returned.append(bits(env.reset(seed=episode if episode != 1 else None)))
-        env.action_space.seed(episode)
-        for t in range(steps):
-            trace.returned.append(bits(env.step(env.action_space.sample())))
-            mujoco.mj_getState(inner.model, inner.data, state, EVERYTHING)
-            trace.states.append(state.tobytes() + inner.data.xpos.tobytes() + inner.data.sensordata.tobytes())
-            trace.warnings.append(inner.data.warning.number.tobytes())
-            if t % 8 == 0:
-                trace.pictures.append(env.render().tobytes())
-    return trace
-
-
-def compare(ours: Trace, theirs: Trace) -> None:
-    for name, mine, other in zip(Trace._fields, ours, theirs, strict=True):
-        differing = [k for k, (a, b) in enumerate(zip(mine, other, strict=True)) if a != b]
-        assert differing == [], f"{name} differ"
 
 
 def cheap(env: Any) -> Any:

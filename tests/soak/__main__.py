@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.soak import longer
+from tests.soak import longer, memory, undisturbed
 from tests.soak.figures import told
 
 _NOTES = Path("build/soak")
@@ -44,6 +44,9 @@ ATTACKS = (
     Attack("crashes", 60, 2),
     Attack("longer", len(longer.TESTS), 1),
     Attack("signals", 300, 20),
+    Attack("machine", 20, 1),
+    Attack("undisturbed", len(undisturbed.ENVS), 2),
+    Attack("memory", len(memory.MEASURED), 1),
     Attack("hostile", 2000, 100),
 )
 

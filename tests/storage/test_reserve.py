@@ -44,7 +44,8 @@ def test_where_there_is_no_room_it_holds_what_there_is(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 300) as disk:
         held = Reserve(disk / reserve.NAME)
         held.hold(1_000_000)
-        assert 100_000 < held.size < 300_000
+        # Not all of it: what is recorded needs the rest.
+        assert 70_000 < held.size <= 300_000 // 4 + 4096
         assert held.path.stat().st_blocks * 512 >= held.size
         before = held.size
         held.hold(2_000_000)

@@ -60,6 +60,13 @@ class Simulation:
         counts: NDArray[np.int32] = self.data.warning.number[first : last + 1]
         return counts
 
+    @property
+    def refusals(self) -> NDArray[np.int32]:
+        """How often MuJoCo has taken commands for bad and applied zeros instead, shape ``(1,)``, always up to date."""
+        bad = int(mujoco.mjtWarning.mjWARN_BADCTRL)
+        count: NDArray[np.int32] = self.data.warning.number[bad : bad + 1]
+        return count
+
     def fingerprint(self) -> bytes:
         """Return everything that decides what a camera sees, as it is now, in the user's data."""
         # Not the commands: a policy that has looked sets them before the step, and pictures do not show them.

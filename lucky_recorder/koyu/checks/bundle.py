@@ -104,8 +104,9 @@ def _sidecar_faults(bundle: BundleEvidence) -> Iterator[str]:
     events = sidecar.get("events")
     for number, event in enumerate(events if isinstance(events, list) else []):
         step = event.get("step") if isinstance(event, dict) else None
-        if type(step) is not int or not 0 <= step < bundle.length:
-            yield f"events[{number}]: {shown(event)}: expected an object with a step of the episode"
+        # What is marked after the last row comes before the one that would have been the next.
+        if type(step) is not int or not 0 <= step <= bundle.length:
+            yield f"events[{number}]: {shown(event)}: expected an object with a step of the episode, or its length"
 
 
 def _feature_faults(bundle: BundleEvidence) -> Iterator[str]:

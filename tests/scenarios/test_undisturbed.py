@@ -1,0 +1,23 @@
+"""A run with a recorder is the run without one, bit by bit, whatever is recorded."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.undisturbed import ENVS, is_undisturbed
+
+
+@pytest.fixture(autouse=True)
+def no_viewer_is_left() -> None:
+    """Have gymnasium's viewers freed that earlier tests dropped: see `test_reproducible`."""
+    gc.collect()
+
+
+# Pictures at every step take long: those are the soak's, `python -m tests.soak.undisturbed`.
+@pytest.mark.parametrize("env_id", ENVS)
+@pytest.mark.filterwarnings("ignore:.*")
+def test_every_environment_goes_on_as_if_nobody_looked(env_id: str, tmp_path: Path) -> None:
+    is_undisturbed(env_id, tmp_path, 32, ["every stream at every tenth step", "rows"])
