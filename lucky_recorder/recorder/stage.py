@@ -77,8 +77,8 @@ class Unrecorded:
         count, self.steps = self.steps, 0
         if count:
             tell(
-                f"{count} steps came after one that had ended its episode, without a reset, and as far as can be seen "
-                "the environment has not reset itself: they are not recorded; call env.reset() after terminated or "
-                "truncated. If it does reset itself, let it say so: env.metadata['autoreset_mode'] = 'next_step' or "
-                "'same_step'"
+                f"{count} steps came after one that had ended its episode, without a reset that worked, and as far as "
+                "can be seen the environment has not reset itself: they are not recorded; call env.reset() after "
+                "terminated or truncated. If it does reset itself, let it say so: env.metadata['autoreset_mode'] = "
+                "'next_step' or 'same_step'"
             )

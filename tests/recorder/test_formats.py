@@ -128,9 +128,9 @@ def test_koyu_on_top_of_settings_adds_bundles() -> None:
 
 def test_a_schema_is_refused_only_by_a_format_that_is_written() -> None:
     settings = RecorderSettings(koyu=CUBES, formats=("session",))
-    formats.refuse(settings, custom_schema())
+    formats.refuse(settings, custom_schema(), [])
     with pytest.raises(SettingsError, match="a bundle needs a column"):
-        formats.refuse(evolve(settings, formats=None), custom_schema())
+        formats.refuse(evolve(settings, formats=None), custom_schema(), [])
 
 
 def test_where_no_session_can_be_made_no_bundle_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
