@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking, scan_file
+from lucky_recorder.storage.spill import let_go, parts
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
 SCHEMA = pa.schema(
@@ -32,7 +34,7 @@ SCHEMA = pa.schema(
 )
 
 
-def table(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) -> pa.Table:
+def tables(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) -> Iterator[pa.Table]:
     """Build the rows of one lidar's episode: one per scan (spec: Lidar files; the columns are ours).
 
     Args:
@@ -40,19 +42,28 @@ def table(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) 
         scans: Its scans.
         episode: The episode's index.
         hz: The data rate: ``frame_index`` is the row that was current at a scan.
+
+    Yields:
+        Part after part, as many as it takes where there are too many scans for the memory.
     """
-    count = len(scans.ranges)
-    columns = [
-        np.arange(count, dtype=np.int64),
-        clock.ticks_s(count, stream.rate),
-        np.full(count, episode, np.int64),
-        np.array([int(k * hz / stream.rate) for k in range(count)], np.int64),
-        _lists(scans.positions),
-        _lists(scans.orientations),
-        _lists(scans.ranges),
-        _lists(scans.geoms),
+    columns = (scans.positions, scans.orientations, scans.ranges, scans.geoms)
+    each = sum(column[:1].nbytes for column in columns)
+    for part in parts(len(scans.ranges), each):
+        yield table(stream, part, [column[part] for column in columns], episode, hz)
+        let_go(scans.ranges)
+
+
+def table(stream: ScanStream, part: slice, columns: Sequence[NDArray[Any]], episode: int, hz: Fraction) -> pa.Table:
+    """Build the rows of some scans: of those of ``part``, whose poses, ranges and geoms are ``columns``."""
+    index = np.arange(part.start, part.stop, dtype=np.int64)
+    numbers = [
+        index,
+        clock.ticks_s(len(index), stream.rate, part.start),
+        np.full(len(index), episode, np.int64),
+        np.array([int(k * hz / stream.rate) for k in index.tolist()], np.int64),
     ]
-    return pa.Table.from_arrays([pa.array(c) if isinstance(c, np.ndarray) else c for c in columns], schema=SCHEMA)
+    arrays = [*map(pa.array, numbers), *map(_lists, columns)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def _lists(values: NDArray[Any]) -> pa.Array:
@@ -71,24 +82,29 @@ def stage_scans(
     Raises:
         StorageError: If the file system refuses.
     """
-    built = table(stream, scans, episode, hz)
 
     def path(suffix: str) -> Path:
         return root / scan_file(stream.name, episode, chunking.files_per_chunk, suffix)
 
-    staged = [
-        stage_json(path(".json"), stream.description),
-        stage(
+    described = stage_json(path(".json"), stream.description)
+    try:
+        measured = stage(
             path(".parquet"),
-            lambda p: pq.write_table(
-                built, p, compression="zstd", use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"]
-            ),
-            lambda p: rows.verify(p, built.num_rows),
-        ),
-    ]
-    if scans.proxy is not None:
-        staged.insert(0, Staged(path(".mp4"), scans.proxy.path))
-    return staged
+            lambda p: _write(p, tables(stream, scans, episode, hz)),
+            lambda p: rows.verify(p, len(scans.ranges)),
+        )
+    except BaseException:  # no temporary file must stay behind, whatever was raised
+        described.discard()
+        raise
+    proxies = [] if scans.proxy is None else [Staged(path(".mp4"), scans.proxy.path)]
+    return [*proxies, described, measured]
+
+
+def _write(path: Path, built: Iterable[pa.Table]) -> None:
+    options = {"compression": "zstd", "use_dictionary": [keys.EPISODE_INDEX, "geom_id.list.element"]}
+    with pq.ParquetWriter(path, SCHEMA, **options) as writer:
+        for part in built:
+            writer.write_table(part)
 
 
 def to_points(
