@@ -25,7 +25,7 @@ else:
 # In pixels. A lidar may have a single row of rays, and nobody could see a picture one pixel high.
 _SMALLEST_SIDE = 64
 # What the scans of an episode may take in memory; those that are more wait in a file.
-MOST_HELD_BYTES = 16 << 20
+MOST_HELD_BYTES = 8 << 20
 
 
 class Pile:

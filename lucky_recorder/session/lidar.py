@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode.parts import let_go, parts
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking, scan_file
-from lucky_recorder.storage.spill import let_go, parts
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
 SCHEMA = pa.schema(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.episode import keys
+from lucky_recorder.episode.parts import let_go
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
@@ -102,13 +103,13 @@ class SessionSink:
 
     def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any], new_tasks: Sequence[str]) -> Staged:
         episode = row[keys.EPISODE_INDEX]
-        table = rows.table(self._schema, record, episode, row["dataset_from_index"])
+        tables = rows.tables(self._schema, record, episode, row["dataset_from_index"])
         path = layout.data_path(self.root, self._chunking.data(episode))
         if self._chunking.episodes_per_file > 1:
             path = path.with_name(layout.spool_file(path.name, episode))
         known = [*self._metadata.tasks, *new_tasks]
         said = Carried(self._metadata.info, known, record.reproducible, self._pixels(record)).plain()
-        return stage(path, lambda p: rows.write(p, [table], [row], said), lambda p: rows.verify(p, table.num_rows))
+        return stage(path, lambda p: rows.write(p, tables, [row], said), lambda p: rows.verify(p, record.rows))
 
     def _pixels(self, record: EpisodeRecord) -> dict[str, PixelHistogram]:
         return {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
@@ -172,7 +173,7 @@ class SessionSink:
         files = Folder(self.root)
         path = layout.data_path(self.root, self._chunking.data(self._spools[0].episode.row[keys.EPISODE_INDEX]))
         parts = [one.path.relative_to(self.root).as_posix() for one in self._spools]
-        # This process has written them: what fitted the memory when it was recorded fits it again.
+        # This process has written them: each row group has fitted the memory before.
         carried.stage_assembled(
             files, path.relative_to(self.root).as_posix(), parts, lambda part: rows.read(self.root / part)
         ).commit()
@@ -274,5 +275,6 @@ class PreparedEpisode:
 
 def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
     values = record.columns[name]
-    missing = record.missing.get(name)
-    return ColumnStatistics.of(values if missing is None else values[~missing])
+    measured = ColumnStatistics.of(values, record.missing.get(name))
+    let_go(values)
+    return measured

@@ -140,6 +140,14 @@ class Folder:
             table.validate(full=True)
             return plain(table)
 
+    def tables(self, relative: str) -> Iterator[pa.Table]:
+        """Go through the row groups of a Parquet file, each as `table` returns a whole file; errors as there."""
+        with self.parquet(relative) as file:
+            for number in range(file.num_row_groups):
+                group = file.read_row_groups([number])
+                group.validate(full=True)
+                yield plain(group)
+
     def files(self, under: str = ".") -> list[str]:
         """List everything below a folder that is no folder itself, sorted; links are not followed.
 

@@ -2,7 +2,8 @@
 
     python -m tests.soak.memory --first 0 --count 3
 
-Each measurement is a process of its own. It says by how much the process has grown since its first episode was over.
+Each measurement is a process of its own. It says by how much the process has grown since its first episode was over,
+until the session was closed. Episodes twice as long may not take more.
 """
 
 from __future__ import annotations
