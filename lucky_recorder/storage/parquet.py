@@ -28,7 +28,7 @@ _LEVELS = 4
 _OFFSET = 8
 _COPIES = 4
 # Row groups are read together up to so many bytes: a file may have very many.
-_BATCH_BYTES = 64 * limits.MEGABYTE
+_BATCH_BYTES = 16 * limits.MEGABYTE
 
 
 class ParquetFile:

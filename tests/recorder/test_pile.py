@@ -13,16 +13,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from lucky_recorder.capture.mujoco.lidar import Scan
+from lucky_recorder.episode import limits, parts
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
+from lucky_recorder.errors import FormatError
 from lucky_recorder.recorder import scans as module
 from lucky_recorder.recorder.scans import Pile
 from lucky_recorder.session import lidar
 from lucky_recorder.session.layout import Chunking
+from lucky_recorder.session.opened import Scans
 from lucky_recorder.storage import spill
+from lucky_recorder.storage.untrusted import Folder
 
 RAYS = 6
-STREAM = ScanStream("Top", Fraction(100, 3), RAYS, RAYS, {"max_range_m": 10.0})
+STREAM = ScanStream(
+    "Top",
+    Fraction(100, 3),
+    RAYS,
+    RAYS,
+    {"max_range_m": 10.0, "rate": "100/3", "azimuth_deg": [0, 60, 120, 180, 240, 300], "elevation_deg": [0]},
+)
 BYTES = 7 * 8 + RAYS * 8
 
 
@@ -99,12 +109,39 @@ def test_an_episode_of_few_scans_is_one_row_group_and_one_of_many_reads_the_same
     assert pq.read_metadata(whole).num_row_groups == 1
     monkeypatch.setattr(module, "MOST_HELD_BYTES", 4 * BYTES)
     assert write("spilled", piled(tmp_path, 23)).read_bytes() == whole.read_bytes()
-    monkeypatch.setattr(spill, "PART_BYTES", 5 * BYTES)
+    monkeypatch.setattr(parts, "PART_BYTES", 5 * BYTES)
     cut = write("cut", piled(tmp_path, 23))
     metadata = pq.read_metadata(cut)
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [5, 5, 5, 5, 3]
     assert pq.read_table(cut) == pq.read_table(whole)
     assert pq.read_table(cut)["frame_index"].to_pylist() == [k * 3 // 2 for k in range(23)]
+    names = {path: Folder(path.parent) for path in (whole, cut)}
+    opened = [Scans(folder, path.stem) for path, folder in names.items()]
+    assert [len(one) for one in opened] == [23, 23]
+    assert opened[0].table == opened[1].table
+    for index in (0, 4, 5, 22, -1, -23, 9, 10, 11, 3):
+        assert opened[0].ranges(index).tolist() == opened[1].ranges(index).tolist()
+        assert opened[0].to_points(index).tolist() == opened[1].to_points(index).tolist()
+    for one in opened:
+        for index in (23, -24):
+            with pytest.raises(IndexError):
+                one.ranges(index)
+
+
+def test_scans_that_are_too_many_to_be_read_at_once_are_read_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 5 * BYTES)
+    monkeypatch.setattr(limits, "MOST_TABLE_BYTES", 1500)
+    monkeypatch.setattr(limits, "TABLE_BYTES_PER_FILE_BYTE", 0)
+    for staged in lidar.stage_scans(tmp_path, STREAM, piled(tmp_path, 23), 3, Fraction(50), Chunking(1000, 1)):
+        staged.commit()
+    path = next(tmp_path.rglob("*.parquet"))
+    scans = Scans(Folder(path.parent), path.stem)
+    expected = [scan(k).ranges.tolist() for k in range(23)]
+    assert [scans.ranges(k).tolist() for k in range(23)] == expected
+    with pytest.raises(FormatError, match="are read of such a file"):
+        _ = scans.table
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
