@@ -26,13 +26,8 @@ from lucky_recorder.storage import spill
 from lucky_recorder.storage.untrusted import Folder
 
 RAYS = 6
-STREAM = ScanStream(
-    "Top",
-    Fraction(100, 3),
-    RAYS,
-    RAYS,
-    {"max_range_m": 10.0, "rate": "100/3", "azimuth_deg": [0, 60, 120, 180, 240, 300], "elevation_deg": [0]},
-)
+GRID = {"rate": "100/3", "azimuth_deg": [0, 60, 120, 180, 240, 300], "elevation_deg": [0]}
+STREAM = ScanStream("Top", Fraction(100, 3), RAYS, RAYS, {"max_range_m": 10.0} | GRID)
 BYTES = 7 * 8 + RAYS * 8
 
 
@@ -132,7 +127,7 @@ def test_scans_that_are_too_many_to_be_read_at_once_are_read_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "PART_BYTES", 5 * BYTES)
-    monkeypatch.setattr(limits, "MOST_TABLE_BYTES", 1500)
+    monkeypatch.setattr(limits, "MOST_TABLE_BYTES", 3000)
     monkeypatch.setattr(limits, "TABLE_BYTES_PER_FILE_BYTE", 0)
     for staged in lidar.stage_scans(tmp_path, STREAM, piled(tmp_path, 23), 3, Fraction(50), Chunking(1000, 1)):
         staged.commit()
