@@ -50,7 +50,7 @@ def parts(count: int, each: int, most_bytes: int | None = None) -> Iterator[slic
     Args:
         count: How many rows.
         each: Bytes of one.
-        most_bytes: What a part may come to, where it becomes no row group.
+        most_bytes: What a part may come to, if not as much as of rows.
     """
     most = max(1, min(PART_ROWS, (PART_BYTES if most_bytes is None else most_bytes) // max(each, 1)))
     for first in range(0, max(count, 1), most):

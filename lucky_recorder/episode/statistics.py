@@ -69,8 +69,8 @@ class ColumnStatistics:
             low[some], high[some] = values.min(axis=0), values.max(axis=0)
             quantiles[:, some] = np.quantile(values, list(QUANTILES.values()), axis=0, overwrite_input=True)
         mean = counted.sum(lambda values: values) / counted.count
-        rest = counted.sum(lambda values: values - mean) / counted.count
-        squares = counted.sum(lambda values: (values - mean - rest) ** 2)
+        rest = counted.sum(lambda values: np.subtract(values, mean, out=values)) / counted.count
+        squares = counted.sum(lambda values: _squares(values, mean, rest))
         return cls(counted.count, low, high, mean, rest, squares, quantiles)
 
     @classmethod
@@ -138,7 +138,11 @@ class _Counted:
         return values
 
     def sum(self, of: Callable[[Floats], Floats]) -> Floats:
-        """Add up something of every row, per element, shape ``(size,)``; in the order in which numpy adds up all."""
+        """Add up something of every row, per element, shape ``(size,)``; in the order in which numpy adds up all.
+
+        Args:
+            of: Makes it of rows, which it may overwrite.
+        """
         size = self._table.shape[1]
         if size == 1:
             # Numpy adds up single numbers in pairs, and pairs of these.
@@ -150,6 +154,13 @@ class _Counted:
             # Numpy adds up vectors one after the other.
             total = np.add.reduce(np.concatenate([total[None], values]), axis=0)
         return total
+
+
+def _squares(values: Floats, mean: Floats, rest: Floats) -> Floats:
+    """Make rows the squares of their distances from the mean, in their place."""
+    values -= mean
+    values -= rest
+    return np.square(values, out=values)
 
 
 class PixelHistogram:

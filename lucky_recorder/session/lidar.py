@@ -20,6 +20,8 @@ from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking, scan_file
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
+# What a row group holds of scans. Turning them into lists takes several copies.
+_PART_BYTES = 4 << 20
 SCHEMA = pa.schema(
     [
         ("scan_index", pa.int64()),
@@ -48,7 +50,7 @@ def tables(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction)
     """
     columns = (scans.positions, scans.orientations, scans.ranges, scans.geoms)
     each = sum(column[:1].nbytes for column in columns)
-    for part in parts(len(scans.ranges), each):
+    for part in parts(len(scans.ranges), each, _PART_BYTES):
         yield table(stream, part, [column[part] for column in columns], episode, hz)
         let_go(scans.ranges)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lucky_recorder.capture.mujoco.lidar import Scan
-from lucky_recorder.episode import limits, parts
+from lucky_recorder.episode import limits
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.errors import FormatError
@@ -104,7 +104,7 @@ def test_an_episode_of_few_scans_is_one_row_group_and_one_of_many_reads_the_same
     assert pq.read_metadata(whole).num_row_groups == 1
     monkeypatch.setattr(module, "MOST_HELD_BYTES", 4 * BYTES)
     assert write("spilled", piled(tmp_path, 23)).read_bytes() == whole.read_bytes()
-    monkeypatch.setattr(parts, "PART_BYTES", 5 * BYTES)
+    monkeypatch.setattr(lidar, "_PART_BYTES", 5 * BYTES)
     cut = write("cut", piled(tmp_path, 23))
     metadata = pq.read_metadata(cut)
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [5, 5, 5, 5, 3]
@@ -126,7 +126,7 @@ def test_an_episode_of_few_scans_is_one_row_group_and_one_of_many_reads_the_same
 def test_scans_that_are_too_many_to_be_read_at_once_are_read_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 5 * BYTES)
+    monkeypatch.setattr(lidar, "_PART_BYTES", 5 * BYTES)
     monkeypatch.setattr(limits, "MOST_TABLE_BYTES", 3000)
     monkeypatch.setattr(limits, "TABLE_BYTES_PER_FILE_BYTE", 0)
     for staged in lidar.stage_scans(tmp_path, STREAM, piled(tmp_path, 23), 3, Fraction(50), Chunking(1000, 1)):
