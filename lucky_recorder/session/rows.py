@@ -139,7 +139,7 @@ def read(path: Path) -> Iterator[pa.Table]:
     """
     with format_errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         for group in range(file.num_row_groups):
-            yield file.read_row_group(group)
+            yield file.read_row_group(group, use_threads=False)
 
 
 def footer(path: Path) -> list[dict[str, Any]]:
