@@ -136,12 +136,12 @@ def tick_ns(tick: int, hz: Fraction) -> int:
     return round(int(tick) * NANOSECONDS / hz)
 
 
-def ticks_ns(ticks: int, hz: Fraction) -> NDArray[np.int64]:
-    """Return the times of ticks ``0..ticks-1`` in nanoseconds, int64, shape ``(ticks,)``."""
-    step = NANOSECONDS * hz.denominator
+def ticks_ns(ticks: int, hz: Fraction, first: int = 0) -> NDArray[np.int64]:
+    """Return the times of so many ticks from ``first`` on, in nanoseconds, int64, shape ``(ticks,)``."""
+    step, end = NANOSECONDS * hz.denominator, first + ticks
     # Half of int64's range, because the rest is doubled below. Beyond it Python's own integers do the same arithmetic.
-    fits = step * max(ticks, 1) < 2**62
-    scaled: NDArray[Any] = np.arange(ticks, dtype=np.int64 if fits else object) * step
+    fits = step * max(end, 1) < 2**62
+    scaled: NDArray[Any] = np.arange(first, end, dtype=np.int64 if fits else object) * step
     whole = scaled // hz.numerator
     rest = 2 * (scaled - whole * hz.numerator)
     # A half goes to the even number, as `round` does: `tick_ns` must give the very same times.
@@ -150,9 +150,9 @@ def ticks_ns(ticks: int, hz: Fraction) -> NDArray[np.int64]:
     return times
 
 
-def ticks_s(ticks: int, hz: Fraction) -> NDArray[np.float64]:
-    """Return the times of ticks ``0..ticks-1`` in seconds, float64, shape ``(ticks,)``."""
-    return ticks_ns(ticks, hz) / NANOSECONDS
+def ticks_s(ticks: int, hz: Fraction, first: int = 0) -> NDArray[np.float64]:
+    """Return the times of so many ticks from ``first`` on, in seconds, float64, shape ``(ticks,)``."""
+    return ticks_ns(ticks, hz, first) / NANOSECONDS
 
 
 def ticks_within(seconds: float, hz: Fraction) -> int:

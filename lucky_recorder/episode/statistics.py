@@ -7,6 +7,7 @@ in histograms, which merge by addition. Quantiles merge as count-weighted means 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.episode.keys import LARGEST_MAGNITUDE
+from lucky_recorder.episode.parts import let_go, parts
 
 QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 _LEVELS = 256
 # Sums of such counts, of all files that a session may have, still fit 64 bits. Three million frames count as much.
 _MOST_COUNTED = 1 << 36
 _MOST_CHANNELS = 4
+# Of a column, so much is measured at a time; of a single element, all rows.
+_HELD_BYTES = 4 << 20
 
 Floats = NDArray[np.float64]
 
@@ -50,25 +54,24 @@ class ColumnStatistics:
     quantiles: Floats
 
     @classmethod
-    def of(cls, rows: NDArray[Any]) -> ColumnStatistics:
-        """Measure rows of shape ``(rows, …)``."""
-        values = rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64)
-        # NaN is not counted either: it compares false with everything.
-        values = values[(np.abs(values) <= LARGEST_MAGNITUDE).all(axis=1)]
-        if not len(values):
-            return cls._nothing(values.shape[1])
-        mean = values.mean(axis=0)
-        residuals = values - mean
-        rest = residuals.mean(axis=0)
-        return cls(
-            count=len(values),
-            low=values.min(axis=0),
-            high=values.max(axis=0),
-            mean=mean,
-            rest=rest,
-            squares=((residuals - rest) ** 2).sum(axis=0),
-            quantiles=np.quantile(values, list(QUANTILES.values()), axis=0),
-        )
+    def of(cls, rows: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> ColumnStatistics:
+        """Measure rows of shape ``(rows, …)``, but for those that are ``missing``, bool, shape ``(rows,)``.
+
+        What it takes in memory for a long column is that of one of its elements.
+        """
+        size = math.prod(rows.shape[1:])
+        counted = _Counted(rows.reshape(len(rows), size), missing)
+        if not counted.count:
+            return cls._nothing(size)
+        low, high, quantiles = np.empty(size), np.empty(size), np.empty((len(QUANTILES), size))
+        for some in parts(size, 8 * counted.count, _HELD_BYTES):
+            values = counted.elements(some)
+            low[some], high[some] = values.min(axis=0), values.max(axis=0)
+            quantiles[:, some] = np.quantile(values, list(QUANTILES.values()), axis=0, overwrite_input=True)
+        mean = counted.sum(lambda values: values) / counted.count
+        rest = counted.sum(lambda values: np.subtract(values, mean, out=values)) / counted.count
+        squares = counted.sum(lambda values: _squares(values, mean, rest))
+        return cls(counted.count, low, high, mean, rest, squares, quantiles)
 
     @classmethod
     def _nothing(cls, size: int) -> ColumnStatistics:
@@ -101,6 +104,63 @@ class ColumnStatistics:
         entry = {"min": self.low, "max": self.high, "mean": self.mean + self.rest, "std": std}
         entry |= dict(zip(QUANTILES, self.quantiles, strict=True))
         return {name: values.tolist() for name, values in entry.items()} | {"count": [self.count]}
+
+
+class _Counted:
+    """The rows of a column that count, shape ``(count, size)``, part by part.
+
+    Attributes:
+        count: How many.
+    """
+
+    def __init__(self, table: NDArray[Any], missing: NDArray[np.bool_] | None) -> None:
+        self._table = table
+        self._is_counted = np.zeros(len(table), np.bool_)
+        for part in self._parts():
+            # NaN is not counted either: it compares false with everything.
+            self._is_counted[part] = (np.abs(table[part].astype(np.float64)) <= LARGEST_MAGNITUDE).all(axis=1)
+        if missing is not None:
+            self._is_counted &= ~missing
+        self.count = int(self._is_counted.sum())
+
+    def _parts(self) -> Iterator[slice]:
+        for part in parts(len(self._table), 8 * self._table.shape[1], _HELD_BYTES):
+            yield part
+            let_go(self._table)
+
+    def elements(self, some: slice) -> Floats:
+        """Return some elements of all rows, shape ``(count, elements)``."""
+        values, first = np.empty((self.count, some.stop - some.start)), 0
+        for part in self._parts():
+            kept = self._table[part, some][self._is_counted[part]]
+            values[first : first + len(kept)] = kept
+            first += len(kept)
+        return values
+
+    def sum(self, of: Callable[[Floats], Floats]) -> Floats:
+        """Add up something of every row, per element, shape ``(size,)``; in the order in which numpy adds up all.
+
+        Args:
+            of: Makes it of rows, which it may overwrite.
+        """
+        size = self._table.shape[1]
+        if size == 1:
+            # Numpy adds up single numbers in pairs, and pairs of these.
+            total: Floats = of(self.elements(slice(0, 1))).sum(axis=0)
+            return total
+        total = np.zeros(size)
+        for part in self._parts():
+            values = of(self._table[part][self._is_counted[part]].astype(np.float64))
+            # Numpy adds up vectors one after the other.
+            total = np.add.reduce(np.concatenate([total[None], values]), axis=0)
+        return total
+
+
+def _squares(values: Floats, mean: Floats, rest: Floats) -> Floats:
+    """Make rows the squares of their distances from the mean, in their place."""
+    values -= mean
+    values -= rest
+    return np.square(values, out=values)
 
 
 class PixelHistogram:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lucky_recorder.koyu import layout, rows
+from lucky_recorder.koyu.rows import Parts
 from lucky_recorder.storage.write import link, storage_errors, sync_file, sync_folder, write_json
 
 
@@ -27,8 +25,8 @@ class Bundle:
     """
 
     capture_id: str
-    timestamps: NDArray[np.int64]
-    vectors: Mapping[str, NDArray[np.float32]]
+    timestamps: Parts
+    vectors: Mapping[str, Parts]
     sidecar: Mapping[str, Any]
     videos: Mapping[str, Path] = field(default_factory=dict)
 
@@ -50,7 +48,8 @@ def write(folder: Path, bundle: Bundle) -> None:
     # and a link stays with the file.
     for key, source in bundle.videos.items():
         link_video(source, folder / layout.video_name(key))
-    rows.write(folder / layout.DATA, rows.table(bundle.timestamps, bundle.vectors))
+    values = bundle.timestamps, bundle.vectors
+    rows.write(folder / layout.DATA, rows.tables(*values), len(bundle.timestamps), rows.largest(*values))
     write_json(folder / layout.SIDECAR, dict(bundle.sidecar))
     with storage_errors(folder):
         sync_folder(folder)

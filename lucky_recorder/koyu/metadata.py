@@ -10,6 +10,7 @@ from typing import Any
 
 from lucky_recorder.episode import keys
 from lucky_recorder.episode.clock import NANOSECONDS
+from lucky_recorder.episode.parts import let_go, parts
 from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
@@ -69,7 +70,11 @@ class Sidecars:
 
     def _events(self, record: EpisodeRecord, tasks: Any) -> list[Mapping[str, Any]]:
         """Return what happened within an episode, in order: what was marked, and where the task became another."""
-        changes = [int(step) for step in (tasks[1:] != tasks[:-1]).nonzero()[0] + 1]
+        changes: list[int] = []
+        for part in parts(len(tasks) - 1, tasks.strides[0]):
+            after = slice(part.start + 1, part.stop + 1)
+            changes += (after.start + (tasks[after] != tasks[part]).nonzero()[0]).tolist()
+            let_go(tasks)
         events = [{"step": step, "type": "task", **_named(record.tasks[int(tasks[step])])} for step in changes]
         events += [{"step": e.tick, "type": e.kind, **e.fields} for e in record.events]
         return sorted(events, key=lambda event: event["step"])

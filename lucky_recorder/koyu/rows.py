@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +15,30 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lucky_recorder.episode import keys
+from lucky_recorder.episode.parts import parts
 from lucky_recorder.errors import CaptureError, FormatError, StorageError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
-from lucky_recorder.storage.space import of_table, told_space
+from lucky_recorder.storage.space import of_rows, told_space
 from lucky_recorder.storage.untrusted import Folder, plain
 from lucky_recorder.storage.write import storage_errors, sync_file
 
 # Writing.
 
 
-def as_float32(values: NDArray[Any], missing: NDArray[np.bool_] | None, place: str, column: str) -> NDArray[np.float32]:
+class Parts(Protocol):
+    """A column of many rows: an array, or what makes one of the rows that are asked for."""
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+
+    def __getitem__(self, part: slice, /) -> NDArray[Any]:
+        """Return some rows, shape ``(rows, …)``."""
+
+
+def as_float32(
+    values: NDArray[Any], missing: NDArray[np.bool_] | None, place: str, column: str, first: int = 0
+) -> NDArray[np.float32]:
     """Cast a column's rows once; NaN stands for what is missing.
 
     Args:
@@ -32,6 +46,7 @@ def as_float32(values: NDArray[Any], missing: NDArray[np.bool_] | None, place: s
         missing: True where a row has no value, shape ``(rows,)``.
         place: What the rows are, for the error.
         column: The column's name, for the error.
+        first: Which row of the episode the first is, for the error.
 
     Raises:
         CaptureError: If a value is too large for float32; names place, row and column.
@@ -47,24 +62,34 @@ def as_float32(values: NDArray[Any], missing: NDArray[np.bool_] | None, place: s
             row = int(np.argwhere(lost)[0][0])
             value = values[row][lost[row]] if values.ndim > 1 else values[row]
             raise CaptureError(
-                f"{place}, row {row}, column {column!r}: {np.ravel(value)[0]:g} does not fit float32, which koyu "
-                "bundles hold; scale the column, or record without koyu"
+                f"{place}, row {first + row}, column {column!r}: {np.ravel(value)[0]:g} does not fit float32, which "
+                "koyu bundles hold; scale the column, or record without koyu"
             )
     return cast
 
 
-def table(timestamps: NDArray[np.int64], vectors: Mapping[str, NDArray[np.float32]]) -> pa.Table:
-    """Build the rows of a bundle.
+def tables(timestamps: Parts, vectors: Mapping[str, Parts]) -> Iterator[pa.Table]:
+    """Build the rows of a bundle part after part: a single one, unless there are too many rows for the memory.
 
     Args:
         timestamps: Nanoseconds since 1970, int64, shape ``(rows,)``.
         vectors: The other columns by feature key, float32, shape ``(rows, …)``; in the order they are written.
     """
-    columns = {
-        layout.STEP: pa.array(np.arange(len(timestamps), dtype=np.int64)),
-        keys.TIMESTAMP: pa.array(timestamps),
-    }
-    return pa.table(columns | {key: _lists(values) for key, values in vectors.items()})
+    for part in parts(len(timestamps), _bytes_of_each(vectors)):
+        columns = {
+            layout.STEP: pa.array(np.arange(part.start, part.stop, dtype=np.int64)),
+            keys.TIMESTAMP: pa.array(timestamps[part]),
+        }
+        yield pa.table(columns | {key: _lists(values[part]) for key, values in vectors.items()})
+
+
+def _bytes_of_each(vectors: Mapping[str, Parts]) -> int:
+    return sum(values[0:1].nbytes for values in vectors.values())
+
+
+def largest(timestamps: Parts, vectors: Mapping[str, Parts]) -> int:
+    """Return how many bytes the file of a bundle's rows takes, at most."""
+    return of_rows(len(timestamps), _bytes_of_each(vectors), len(vectors) + 2)
 
 
 def _lists(values: NDArray[np.float32]) -> pa.Array:
@@ -74,24 +99,34 @@ def _lists(values: NDArray[np.float32]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat.reshape(-1)))
 
 
-def write(path: Path, table: pa.Table) -> None:
-    """Write the file of a bundle's rows, durably.
+def write(path: Path, tables: Iterable[pa.Table], rows: int, size: int | None = None) -> None:
+    """Write the file of a bundle's rows, durably: a row group per table.
+
+    Args:
+        path: The file.
+        tables: Its rows, part after part.
+        rows: How many there are.
+        size: Bytes that it will have, at most, for the error of a full disk; None if that is not known.
 
     Raises:
         StorageError: If the file system refuses, or the file is not whole afterwards.
     """
     # Without dictionaries: measured values hardly repeat.
     options = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
-    with told_space(path, of_table(table)), storage_errors(path):
-        pq.write_table(table, path, row_group_size=max(1, table.num_rows), **options)
+    with told_space(path, size), storage_errors(path):
+        remaining = iter(tables)
+        first = next(remaining)
+        with pq.ParquetWriter(path, first.schema, **options) as writer:
+            for table in itertools.chain([first], remaining):
+                writer.write_table(table, row_group_size=max(1, table.num_rows))
         sync_file(path)
         # On a full disk pyarrow may close a file without an error, and without a footer.
         try:
             held = pq.read_metadata(path).num_rows
         except pa.ArrowException as error:
             raise StorageError(f"{path}: the file has no readable footer after it was closed ({error})") from error
-        if held != table.num_rows:
-            raise StorageError(f"{path}: holds {held} rows after it was closed, {table.num_rows} were written")
+        if held != rows:
+            raise StorageError(f"{path}: holds {held} rows after it was closed, {rows} were written")
 
 
 # Reading.

@@ -7,10 +7,15 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode.parts import let_go, parts
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import CaptureError, MetadataError, SettingsError
@@ -28,6 +33,8 @@ from lucky_recorder.storage.names import part
 
 logger = logging.getLogger("lucky_recorder")
 
+# So much of a column is cast at a time.
+_CAST_BYTES = 4 << 20
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
 
 
@@ -139,7 +146,7 @@ class KoyuSink:
         capture_id = self._capture_id(record.take, robot)
         return Bundle(
             capture_id=capture_id,
-            timestamps=clock.ticks_ns(record.data_ticks, self._schema.hz) + began,
+            timestamps=_Times(record.data_ticks, self._schema.hz, began),
             vectors=self._vectors(record, robot),
             sidecar=self._sidecars.of(record, robot, began, capture_id),
             videos={s.key: record.videos[s.key].file.path for s in self._layout.cameras},
@@ -164,7 +171,7 @@ class KoyuSink:
                 row = int(mine.argmax())
                 remedy = "every row of a koyu bundle has an action and a state; let its source always give one"
                 raise CaptureError(f"{place}, row {row}, column {name!r}: has no value: {remedy}")
-            vectors[vector.key] = as_float32(record.columns[name][robot :: len(robots)], mine, place, name)
+            vectors[vector.key] = _Cast(record.columns[name], mine, place, name, slice(robot, None, len(robots)))
         return vectors
 
     def _lacking(self, record: EpisodeRecord) -> dict[str, int]:
@@ -187,6 +194,46 @@ class KoyuSink:
         if gaps := self.take_gaps():
             # In the worker's thread, where a warning would have no line of the user's to point at.
             logger.warning("%s: %s", self.root, gaps)
+
+
+class _Times:
+    """The times of a bundle's rows, nanoseconds since 1970."""
+
+    def __init__(self, ticks: int, hz: Fraction, began_ns: int) -> None:
+        self._ticks = ticks
+        self._hz = hz
+        self._began = began_ns
+
+    def __len__(self) -> int:
+        return self._ticks
+
+    def __getitem__(self, part: slice) -> NDArray[np.int64]:
+        return clock.ticks_ns(part.stop - part.start, self._hz, part.start) + self._began
+
+
+class _Cast:
+    """A column of one robot as float32, cast as it is asked for; errors are those of `as_float32`."""
+
+    def __init__(
+        self, values: NDArray[Any], missing: NDArray[np.bool_] | None, place: str, name: str, mine: slice
+    ) -> None:
+        self._values = values[mine]
+        self._missing = missing
+        self._place = place
+        self._name = name
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, part: slice) -> NDArray[np.float32]:
+        cast = np.empty(self._values[part].shape, np.float32)
+        # The rows of all robots are looked at where those of one are wanted.
+        for some in parts(len(cast), self._values.strides[0], _CAST_BYTES):
+            at = slice(part.start + some.start, part.start + some.stop)
+            missing = None if self._missing is None else self._missing[at]
+            cast[some] = as_float32(self._values[at], missing, self._place, self._name, at.start)
+            let_go(self._values)
+        return cast
 
 
 class PreparedEpisode:

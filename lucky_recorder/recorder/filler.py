@@ -120,8 +120,7 @@ class RowFiller:
         self._pending_flags = 0
         self._row = row + 1
         if self._row == BLOCK_ROWS:
-            for block in self.buffer.blocks.values():
-                block.next()
+            self.buffer.next_block()
             self._row = 0
             self._pair()
 

@@ -8,6 +8,7 @@ a camera, the scan of a lidar, each at a rate of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.source import Source
@@ -34,10 +35,17 @@ class Lane:
         source: What is looked at.
         task: Index of the task of the first rows.
         hand_over: Takes a tick's snapshots; may wait.
+        folder: Where what the memory does not hold of a long episode waits.
     """
 
-    def __init__(self, source: Source, task: int, hand_over: Callable[[int, list[Snapshot]], None]) -> None:
-        self.buffer = EpisodeBuffer(source.channels, task, source.commands())
+    def __init__(
+        self,
+        source: Source,
+        task: int,
+        hand_over: Callable[[int, list[Snapshot]], None],
+        folder: Path | None = None,
+    ) -> None:
+        self.buffer = EpisodeBuffer(source.channels, task, source.commands(), folder)
         self.ticks = 0
         self.snapshots: list[Snapshot] | None = None
         self.last_seen = -1

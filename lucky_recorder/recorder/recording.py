@@ -165,7 +165,7 @@ class Recording:
         if change is not None:
             self._guard(lambda: self._devices.change_assets(change), "the changed model could not be drawn")
         self._renew_casters(self._casters())
-        self.take = Take(owner, self.source, self._numbers, seed, task, self.counts, self._hand_over)
+        self.take = Take(owner, self.source, self._numbers, seed, task, self.counts, self._hand_over, self.place)
         self._numbers += 1
         return self.take
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.errors import StreamError
 from lucky_recorder.lazy import lazy
+from lucky_recorder.storage.spill import Spill
 from lucky_recorder.storage.write import make_folder
 
 if TYPE_CHECKING:
@@ -22,6 +24,72 @@ else:
 
 # In pixels. A lidar may have a single row of rays, and nobody could see a picture one pixel high.
 _SMALLEST_SIDE = 64
+# What the scans of an episode may take in memory; those that are more wait in a file.
+MOST_HELD_BYTES = 8 << 20
+
+
+class Pile:
+    """The scans of an episode, one by one: some in memory, those before them in a file without a name.
+
+    Args:
+        folder: Where the file is to be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.count = 0
+        self._folder = folder
+        self._held: list[simulator.Scan] = []
+        self._held_bytes = 0
+        self._record = np.dtype([])
+        self._spill: Spill | None = None
+        self._is_refused = False
+
+    def add(self, scan: simulator.Scan) -> None:
+        """Take the next scan."""
+        self._held.append(scan)
+        self._held_bytes += sum(part.nbytes for part in scan)
+        self.count += 1
+        # A disk that refuses costs memory, and no scan: that it is full, the episode's own files will say.
+        if self._held_bytes > MOST_HELD_BYTES and not self._is_refused:
+            try:
+                self._put_away()
+            except OSError:
+                self._is_refused = True
+
+    def _put_away(self) -> None:
+        if self._spill is None:
+            make_folder(self._folder)
+            self._spill = Spill(self._folder)
+        records = self._records()
+        self._record = records.dtype
+        self._spill.append(records)
+        self._held, self._held_bytes = [], 0
+
+    def _records(self) -> NDArray[Any]:
+        """Return the scans that are held, as a structured array: one record each."""
+        first = self._held[0]
+        kinds = [(name, part.dtype, part.shape) for name, part in first._asdict().items()]
+        records = np.empty(len(self._held), np.dtype(kinds))
+        for number, name in enumerate(first._fields):
+            np.stack([scan[number] for scan in self._held], out=records[name])
+        return records
+
+    def finish(self) -> FinishedScans:
+        """Return all of them; at least one has been taken."""
+        records = self._records() if self._held else None
+        if self._spill is not None:
+            records = self._all(self._spill, records)
+        assert records is not None
+        return FinishedScans(records["position"], records["orientation"], records["ranges"], records["geoms"])
+
+    def _all(self, spill: Spill, held: NDArray[Any] | None) -> NDArray[Any]:
+        away = spill.size // self._record.itemsize
+        with contextlib.suppress(OSError):  # as above
+            if held is not None:
+                spill.append(held)
+            return spill.whole().array(0, (self.count,), self._record)
+        read = spill.read(0, (away,), self._record)
+        return read if held is None else np.concatenate([read, held])
 
 
 class ScanTrack:
@@ -32,19 +100,19 @@ class ScanTrack:
         self.error: StreamError | None = None
         self._path = path
         self._preset = preset
-        self._scans: list[simulator.Scan] = []
+        self._scans = Pile(path.parent)
         self._encoder: encoder.VideoEncoder | None = None
 
     @property
     def count(self) -> int:
         """Scans so far."""
-        return len(self._scans)
+        return self._scans.count
 
     def add(self, scan: simulator.Scan) -> None:
         """Take the next scan."""
         if self.stream.has_proxy:
             self._film(scan)
-        self._scans.append(scan)
+        self._scans.add(scan)
 
     def _film(self, scan: simulator.Scan) -> None:
         picture = range_picture(scan.ranges.reshape(-1, self.stream.columns), self.stream.description["max_range_m"])
@@ -58,21 +126,16 @@ class ScanTrack:
 
     def finish(self) -> FinishedScans | None:
         """Close the proxy and return the scans; None if it has none or has failed."""
-        if not self._scans or self.error is not None:
+        if not self._scans.count or self.error is not None:
             self.abort()
             return None
         proxy = self._encoder.close() if self._encoder is not None else None
         self._encoder = None
-        return FinishedScans(
-            positions=np.stack([s.position for s in self._scans]),
-            orientations=np.stack([s.orientation for s in self._scans]),
-            ranges=np.stack([s.ranges for s in self._scans]),
-            geoms=np.stack([s.geoms for s in self._scans]),
-            proxy=proxy,
-        )
+        return self._scans.finish()._replace(proxy=proxy)
 
     def abort(self) -> None:
-        """Close and remove the proxy."""
+        """Close and remove the proxy, and let go of the scans."""
+        self._scans = Pile(self._path.parent)
         opened, self._encoder = self._encoder, None
         if opened is not None:
             opened.abort()

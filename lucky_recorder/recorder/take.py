@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
@@ -85,6 +86,7 @@ class Take:
         task: Index of the task of its first rows.
         counts: How it stands with the worker.
         hand_over: Queues what was seen at a tick.
+        folder: Where what the memory does not hold of a long episode waits.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Take:
         task: int,
         counts: Counts,
         hand_over: Callable[[Seen], None],
+        folder: Path,
     ) -> None:
         self.number = number
         self.is_seeded = seed is not None
@@ -107,7 +110,7 @@ class Take:
         self.moment = source.moment
         # What its noise is keyed by: in another run with the same seeds it is the same.
         key = f"attempt {number}" if seed is None else f"seed {seed}"
-        self.lane = Lane(source, task, lambda tick, snapshots: hand_over(Seen(number, key, tick, snapshots)))
+        self.lane = Lane(source, task, lambda tick, seen: hand_over(Seen(number, key, tick, seen)), folder)
         self.led_on, self.is_on_time = self.lane.watch.after_step, self.lane.watch.is_on_time
         self._owner = owner
         self._source = source

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lucky_recorder.capture.moment import Moment, entry_of
 from lucky_recorder.capture.task import key_of, told_by
 from lucky_recorder.episode.keys import DEFAULT_TASK
+from lucky_recorder.episode.parts import let_go, parts
 from lucky_recorder.errors import SettingsError, StateError, shown
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -152,4 +153,8 @@ class ListedTasks:
 
     def described(self, indices: NDArray[np.int64]) -> dict[int, str]:
         """Return the descriptions of the tasks that occur, by index, ascending."""
-        return {index: self._descriptions[index] for index in np.unique(indices).tolist()}
+        found: set[int] = set()
+        for part in parts(len(indices), indices.itemsize):
+            found.update(np.unique(indices[part]).tolist())
+            let_go(indices)
+        return {index: self._descriptions[index] for index in sorted(found)}

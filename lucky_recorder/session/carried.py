@@ -156,7 +156,7 @@ def _carried(session: Any) -> Carried:
 
 
 def stage_assembled(
-    files: Folder, name: str, parts: Sequence[str], read_rows: Callable[[str], pa.Table] | None = None
+    files: Folder, name: str, parts: Sequence[str], read_rows: Callable[[str], Iterator[pa.Table]] | None = None
 ) -> Staged:
     """Write a data file of the files that hold its episodes, in their order, under its temporary name.
 
@@ -164,7 +164,8 @@ def stage_assembled(
         files: The session's files.
         name: The data file.
         parts: Names of spools, or of the data file itself as it was before; they stay.
-        read_rows: Reads the rows of a part; by default as those of a folder that anyone may have made, within bounds.
+        read_rows: Reads the row groups of a part; by default as those of a folder that anyone may have made, within
+            bounds each.
 
     Raises:
         FormatError: If a part cannot be read.
@@ -186,7 +187,7 @@ def stage_assembled(
         episodes += one.episodes
         lengths.append([row["length"] for row in one.episodes])
     count = sum(row["length"] for row in episodes)
-    tables = _tables(read_rows or files.table, parts, lengths)
+    tables = _tables(read_rows or files.tables, parts, lengths)
     return stage(
         files.path / name,
         lambda path: rows.write(path, tables, episodes, carried.plain() if carried else None),
@@ -197,11 +198,16 @@ def stage_assembled(
 
 
 def _tables(
-    read_rows: Callable[[str], pa.Table], parts: Sequence[str], lengths: Sequence[Sequence[int]]
+    read_rows: Callable[[str], Iterator[pa.Table]], parts: Sequence[str], lengths: Sequence[Sequence[int]]
 ) -> Iterator[pa.Table]:
+    """Go through the rows of all parts: each table is of one episode, a long one has several."""
     for part, rows_of in zip(parts, lengths, strict=True):
-        table = read_rows(part)
-        first = 0
-        for length in rows_of:
-            yield table.slice(first, length)
-            first += length
+        remaining = iter(rows_of)
+        left = 0
+        for table in read_rows(part):
+            first = 0
+            # Rows that no episode has are left out: then there are others than the footer says, which is found out.
+            while first < table.num_rows and (left := left or next(remaining, 0)):
+                cut = table.slice(first, left)
+                yield cut
+                first, left = first + cut.num_rows, left - cut.num_rows

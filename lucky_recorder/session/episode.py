@@ -228,7 +228,7 @@ class Episode:
             FormatError: If there are none, or they are broken.
         """
         files, name = self._folder.files, self._scan_file(lidar)
-        return Scans(files.table(f"{name}.parquet"), files.json(f"{name}.json"), files.path / name)
+        return Scans(files, name)
 
     def has_masks(self, camera: str) -> bool:
         """Tell whether the episode has a mask stream of a camera."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lucky_recorder.episode import clock, keys
+from lucky_recorder.episode.parts import let_go, parts
 from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking, scan_file
-from lucky_recorder.storage.space import of_table
+from lucky_recorder.storage.space import of_rows
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
+# What a row group holds of scans. Turning them into lists takes several copies.
+_PART_BYTES = 4 << 20
 SCHEMA = pa.schema(
     [
         ("scan_index", pa.int64()),
@@ -33,7 +37,7 @@ SCHEMA = pa.schema(
 )
 
 
-def table(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) -> pa.Table:
+def tables(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) -> Iterator[pa.Table]:
     """Build the rows of one lidar's episode: one per scan (spec: Lidar files; the columns are ours).
 
     Args:
@@ -41,19 +45,31 @@ def table(stream: ScanStream, scans: FinishedScans, episode: int, hz: Fraction) 
         scans: Its scans.
         episode: The episode's index.
         hz: The data rate: ``frame_index`` is the row that was current at a scan.
+
+    Yields:
+        Part after part, as many as it takes where there are too many scans for the memory.
     """
-    count = len(scans.ranges)
-    columns = [
-        np.arange(count, dtype=np.int64),
-        clock.ticks_s(count, stream.rate),
-        np.full(count, episode, np.int64),
-        np.array([int(k * hz / stream.rate) for k in range(count)], np.int64),
-        _lists(scans.positions),
-        _lists(scans.orientations),
-        _lists(scans.ranges),
-        _lists(scans.geoms),
+    columns = (scans.positions, scans.orientations, scans.ranges, scans.geoms)
+    for part in parts(len(scans.ranges), _bytes_of_each(scans), _PART_BYTES):
+        yield table(stream, part, [column[part] for column in columns], episode, hz)
+        let_go(scans.ranges)
+
+
+def _bytes_of_each(scans: FinishedScans) -> int:
+    return sum(column[:1].nbytes for column in (scans.positions, scans.orientations, scans.ranges, scans.geoms))
+
+
+def table(stream: ScanStream, part: slice, columns: Sequence[NDArray[Any]], episode: int, hz: Fraction) -> pa.Table:
+    """Build the rows of some scans: of those of ``part``, whose poses, ranges and geoms are ``columns``."""
+    index = np.arange(part.start, part.stop, dtype=np.int64)
+    numbers = [
+        index,
+        clock.ticks_s(len(index), stream.rate, part.start),
+        np.full(len(index), episode, np.int64),
+        np.array([int(k * hz / stream.rate) for k in index.tolist()], np.int64),
     ]
-    return pa.Table.from_arrays([pa.array(c) if isinstance(c, np.ndarray) else c for c in columns], schema=SCHEMA)
+    arrays = [*map(pa.array, numbers), *map(_lists, columns)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def _lists(values: NDArray[Any]) -> pa.Array:
@@ -72,29 +88,34 @@ def stage_scans(
     Raises:
         StorageError: If the file system refuses.
     """
-    built = table(stream, scans, episode, hz)
 
     def path(suffix: str) -> Path:
         return root / scan_file(stream.name, episode, chunking.files_per_chunk, suffix)
 
-    staged = [
-        stage_json(path(".json"), stream.description),
-        stage(
+    described = stage_json(path(".json"), stream.description)
+    try:
+        measured = stage(
             path(".parquet"),
-            lambda p: pq.write_table(
-                built,
-                p,
-                compression="zstd",
-                use_dictionary=[keys.EPISODE_INDEX, "geom_id.list.element"],
-                write_page_checksum=True,
-            ),
-            lambda p: rows.verify(p, built.num_rows),
-            of_table(built),
-        ),
-    ]
-    if scans.proxy is not None:
-        staged.insert(0, Staged(path(".mp4"), scans.proxy.path))
-    return staged
+            lambda p: _write(p, tables(stream, scans, episode, hz)),
+            lambda p: rows.verify(p, len(scans.ranges)),
+            of_rows(len(scans.ranges), _bytes_of_each(scans), len(SCHEMA)),
+        )
+    except BaseException:  # no temporary file must stay behind, whatever was raised
+        described.discard()
+        raise
+    proxies = [] if scans.proxy is None else [Staged(path(".mp4"), scans.proxy.path)]
+    return [*proxies, described, measured]
+
+
+def _write(path: Path, built: Iterable[pa.Table]) -> None:
+    options = {
+        "compression": "zstd",
+        "use_dictionary": [keys.EPISODE_INDEX, "geom_id.list.element"],
+        "write_page_checksum": True,
+    }
+    with pq.ParquetWriter(path, SCHEMA, **options) as writer:
+        for part in built:
+            writer.write_table(part)
 
 
 def to_points(

@@ -16,6 +16,7 @@ from lucky_recorder.episode import clock
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session.lidar import to_points
 from lucky_recorder.settings.lidar import ray_directions
+from lucky_recorder.storage.untrusted import Folder
 
 if TYPE_CHECKING:
     from lucky_recorder.video.decode import FrameReader
@@ -114,28 +115,31 @@ class MaskFrames:
 
 
 class Scans:
-    """A lidar's scans of one episode.
+    """A lidar's scans of one episode. Of very many scans, those that are asked for are read.
 
     Attributes:
-        table: One row per scan (spec: Lidar files).
         description: What the JSON file beside it says of the sensor.
         rate: Scans per second, exact.
         shape: Elevations and azimuths of the ray grid.
     """
 
-    def __init__(self, table: pa.Table, description: Mapping[str, Any], path: Path) -> None:
-        """Take what the two files hold.
+    def __init__(self, files: Folder, name: str) -> None:
+        """Read what the two files hold.
 
         Args:
-            table: The Parquet file's rows.
-            description: The JSON file's object.
-            path: Where they are, without the ending; for errors.
+            files: The session's files.
+            name: Their names within it, without the ending.
 
         Raises:
-            FormatError: If the grid of rays is none, or a scan is not of it.
+            FormatError: If the grid of rays is none, or a scan is not of it. Where there are very many scans, it is the
+                methods that raise this.
         """
-        self.table = table
-        self.description = dict(description)
+        self._files = files
+        self._file = f"{name}.parquet"
+        self._path = path = files.path / name
+        # Where each row group ends.
+        self._ends = np.cumsum(files.row_groups(self._file), dtype=np.int64)
+        self.description = files.json(f"{name}.json")
         try:
             self.rate = clock.rate(self.description.get("rate"), "rate")
         except SettingsError as error:
@@ -145,11 +149,43 @@ class Scans:
         )
         self.shape = (len(self._elevations), len(self._azimuths))
         _check_grid(self.shape, path)
-        _check_lists(table, self.shape[0] * self.shape[1], path)
+        # The first ones are looked at here: what is none is refused as soon as it is opened.
+        self._latest = (0, self._group(0)) if len(self._ends) > 1 else (0, self.table)
 
     def __len__(self) -> int:
         """Return how many scans there are."""
-        return int(self.table.num_rows)
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row per scan (spec: Lidar files).
+
+        Raises:
+            FormatError: If a scan is not of the grid, or all together would take an absurd amount of memory.
+        """
+        return self._checked(self._files.table(self._file), len(self))
+
+    def _group(self, number: int) -> pa.Table:
+        before = int(self._ends[number - 1]) if number else 0
+        return self._checked(self._files.row_group(self._file, number), int(self._ends[number]) - before)
+
+    def _checked(self, table: pa.Table, rows: int) -> pa.Table:
+        if table.num_rows != rows:
+            raise FormatError(f"{self._path}.parquet: {table.num_rows} scans where its footer says {rows}")
+        _check_lists(table, self.shape[0] * self.shape[1], self._path)
+        return table
+
+    def _scan(self, index: int) -> pa.Table:
+        """Return the row of a scan; the row group that it is in is kept, for those beside it."""
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"scan {index} of {count}")
+        index %= count
+        number = int(np.searchsorted(self._ends, index, "right"))
+        if self._latest[0] != number:
+            self._latest = number, self._group(number)
+        group = self._latest[1]
+        return group.slice(index - (int(self._ends[number]) - group.num_rows), 1)
 
     @cached_property
     def directions(self) -> NDArray[np.float64]:
@@ -162,7 +198,7 @@ class Scans:
         Raises:
             IndexError: If there is no such scan.
         """
-        return np.asarray(self.table["range"][index].values, np.float32)
+        return np.asarray(self._scan(index)["range"][0].values, np.float32)
 
     def to_points(self, index: int) -> NDArray[np.float64]:
         """Return the points of scan ``index`` in the world, metres, shape ``(returns, 3)``.
@@ -170,7 +206,8 @@ class Scans:
         Raises:
             IndexError: If there is no such scan.
         """
-        position, orientation = (self.table[name][index].as_py() for name in _POSE)
+        scan = self._scan(index)
+        position, orientation = (scan[name][0].as_py() for name in _POSE)
         return to_points(self.ranges(index), self.directions, position, orientation)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,38 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lucky_recorder.episode import keys
+from lucky_recorder.episode.parts import let_go, parts
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session.features import arrow_schema
+from lucky_recorder.storage.space import of_rows
 from lucky_recorder.storage.untrusted import format_errors
 
 
-def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int) -> pa.Table:
+def tables(schema: Schema, record: EpisodeRecord, episode: int, first_index: int) -> Iterator[pa.Table]:
+    """Build the rows of an episode part after part: a single one, unless there are too many rows for the memory.
+
+    Args, errors and columns are those of `table`.
+    """
+    for part in parts(record.rows, _bytes_of_each(schema, record)):
+        yield table(schema, record, episode, first_index, part)
+        for values in record.columns.values():
+            let_go(values)
+
+
+def _bytes_of_each(schema: Schema, record: EpisodeRecord) -> int:
+    return sum(record.columns[f.name][:1].nbytes for f in schema.fields if f.name in record.columns)
+
+
+def largest(schema: Schema, record: EpisodeRecord) -> int | None:
+    """Return how many bytes the file of an episode takes, at most; None with texts, whose lengths nobody knows."""
+    if any(field.is_text for field in schema.fields):
+        return None
+    return of_rows(record.rows, _bytes_of_each(schema, record), len(schema.fields))
+
+
+def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int, part: slice | None = None) -> pa.Table:
     """Build the rows of an episode that has got its index.
 
     Args:
@@ -30,6 +54,7 @@ def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int)
         record: The finished episode.
         episode: Its ``episode_index``.
         first_index: The session-wide ``index`` of its first row.
+        part: Which rows; all of them by default.
 
     Returns:
         The columns of ``schema.fields`` in their order; vectors are lists (spec: Data columns).
@@ -37,18 +62,26 @@ def table(schema: Schema, record: EpisodeRecord, episode: int, first_index: int)
     Raises:
         StorageError: If a column has not a value of its shape for every row.
     """
+    part = part or slice(0, record.rows)
     numbering = {
-        keys.INDEX: np.arange(first_index, first_index + record.rows, dtype=np.int64),
-        keys.EPISODE_INDEX: np.full(record.rows, episode, np.int64),
+        keys.INDEX: np.arange(first_index + part.start, first_index + part.stop, dtype=np.int64),
+        keys.EPISODE_INDEX: np.full(part.stop - part.start, episode, np.int64),
     }
-    columns = {**record.columns, **numbering}
-    arrays = [_array(f, columns[f.name], record.rows, record.missing.get(f.name)) for f in schema.fields]
+    arrays = []
+    for field in schema.fields:
+        values, missing = numbering.get(field.name), record.missing.get(field.name)
+        if values is None:
+            values = record.columns[field.name]
+            if values.shape != (record.rows, *field.shape):
+                expected = (record.rows, *field.shape)
+                raise StorageError(f"column {field.name!r}: {values.shape} values, expected {expected}")
+            values = values[part]
+        arrays.append(_array(field, values, None if missing is None else missing[part]))
     return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
 
 
-def _array(field: Field, values: NDArray[Any], rows: int, missing: NDArray[np.bool_] | None) -> pa.Array:
-    if values.shape != (rows, *field.shape):
-        raise StorageError(f"column {field.name!r}: {values.shape} values, expected {(rows, *field.shape)}")
+def _array(field: Field, values: NDArray[Any], missing: NDArray[np.bool_] | None) -> pa.Array:
+    rows = len(values)
     if field.is_text:
         # A text that is missing is None among the others.
         return pa.array(values.tolist(), pa.string())
@@ -72,11 +105,11 @@ def write(
     episodes: Sequence[Mapping[str, Any]],
     session: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a data file: a row group per episode, and in the footer all that ``meta/`` will say.
+    """Write a data file: a row group per table, and in the footer all that ``meta/`` will say.
 
     Args:
         path: The file.
-        tables: The rows of each episode; one is held at a time.
+        tables: The rows of each episode, of a long one in several parts; one is held at a time.
         episodes: Their rows of ``meta/episodes``.
         session: What else ``meta/`` says: `lucky_recorder.session.carried.Carried`, as plain values.
     """
@@ -109,14 +142,15 @@ def verify(path: Path, rows: int) -> None:
         raise StorageError(f"{path}: holds {held} rows after it was closed, {rows} were written")
 
 
-def read(path: Path) -> pa.Table:
-    """Return the rows of a data file of one's own, whatever they come to; others' are read within bounds.
+def read(path: Path) -> Iterator[pa.Table]:
+    """Go through the row groups of a data file of one's own.
 
     Raises:
         FormatError: If it cannot be read.
     """
     with format_errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return file.read()
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group, use_threads=False)
 
 
 def footer(path: Path) -> list[dict[str, Any]]:

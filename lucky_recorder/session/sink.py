@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.episode import keys
+from lucky_recorder.episode.parts import let_go
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
@@ -20,7 +21,6 @@ from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.lock import hold, take_over
 from lucky_recorder.storage.names import part
 from lucky_recorder.storage.reserve import Reserve
-from lucky_recorder.storage.space import of_table
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors
 
@@ -137,7 +137,7 @@ class SessionSink:
 
     def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any], new_tasks: Sequence[str]) -> Staged:
         episode = row[keys.EPISODE_INDEX]
-        table = rows.table(self._schema, record, episode, row["dataset_from_index"])
+        tables = rows.tables(self._schema, record, episode, row["dataset_from_index"])
         path = layout.data_path(self.root, self._chunking.data(episode))
         if self._chunking.episodes_per_file > 1:
             path = path.with_name(layout.spool_file(path.name, episode))
@@ -145,9 +145,9 @@ class SessionSink:
         said = Carried(self._metadata.info, known, record.reproducible, self._pixels(record)).plain()
         return stage(
             path,
-            lambda p: rows.write(p, [table], [row], said),
-            lambda p: rows.verify(p, table.num_rows),
-            of_table(table),
+            lambda p: rows.write(p, tables, [row], said),
+            lambda p: rows.verify(p, record.rows),
+            rows.largest(self._schema, record),
         )
 
     def _pixels(self, record: EpisodeRecord) -> dict[str, PixelHistogram]:
@@ -214,7 +214,7 @@ class SessionSink:
         files = Folder(self.root)
         path = layout.data_path(self.root, self._chunking.data(self._spools[0].episode.row[keys.EPISODE_INDEX]))
         parts = self._parts(files, path.relative_to(self.root).as_posix())
-        # This process has written them: what fitted the memory when it was recorded fits it again.
+        # This process has written them: each row group has fitted the memory before.
         carried.stage_assembled(
             files, path.relative_to(self.root).as_posix(), parts, lambda part: rows.read(self.root / part)
         ).commit()
@@ -373,5 +373,6 @@ def _taken_away(files: Iterable[Path]) -> Path | None:
 
 def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
     values = record.columns[name]
-    missing = record.missing.get(name)
-    return ColumnStatistics.of(values if missing is None else values[~missing])
+    measured = ColumnStatistics.of(values, record.missing.get(name))
+    let_go(values)
+    return measured

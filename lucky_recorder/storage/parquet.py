@@ -7,6 +7,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,8 @@ _TEXT = "BYTE_ARRAY"
 _LEVELS = 4
 _OFFSET = 8
 _COPIES = 4
+# Row groups are read together up to so many bytes: a file may have very many.
+_BATCH_BYTES = 16 * limits.MEGABYTE
 
 
 class ParquetFile:
@@ -47,8 +50,9 @@ class ParquetFile:
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows of some columns, or of all; errors as for `read_row_groups`."""
-        self._refuse_large(range(self.num_row_groups), columns)
-        return self._file.read(columns=None if columns is None else list(columns))
+        wanted = None if columns is None else list(columns)
+        batches = self._affordable(range(self.num_row_groups), wanted)
+        return self._file.read(columns=wanted) if len(batches) < 2 else self._read(batches, wanted)
 
     def read_row_groups(self, groups: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of some row groups.
@@ -56,40 +60,77 @@ class ParquetFile:
         Raises:
             FormatError: If they would take an absurd amount of memory.
         """
-        self._refuse_large(groups, columns)
-        return self._file.read_row_groups(list(groups), columns=None if columns is None else list(columns))
+        wanted = None if columns is None else list(columns)
+        return self._read(self._affordable(groups, wanted), wanted)
 
-    def _refuse_large(self, groups: Sequence[int], columns: Sequence[str] | None) -> None:
+    def _read(self, batches: Sequence[_Batch], columns: list[str] | None) -> pa.Table:
+        # What the library needs beside the values it has for one batch at a time.
+        tables = [self._file.read_row_groups(batch.groups, columns=columns) for batch in batches]
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def _batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[_Batch]:
+        """Cut row groups into batches; one that is large is one of its own."""
+        together, cost = list[int](), _Cost(0, 0)
+        for group in groups:
+            more = self._cost_of(group, columns)
+            if together and sum(cost) + sum(more) > _BATCH_BYTES:
+                yield _Batch(together, cost)
+                together, cost = [], _Cost(0, 0)
+            together.append(group)
+            cost = cost.plus(more)
+        yield _Batch(together, cost)
+
+    def _affordable(self, groups: Sequence[int], columns: Sequence[str] | None) -> list[_Batch]:
+        """Cut row groups into batches; refuse what would take too much memory."""
+        batches = list(self._batches(groups, columns))
         size = os.fstat(self._descriptor).st_size
         most = max(limits.MOST_TABLE_BYTES, limits.TABLE_BYTES_PER_FILE_BYTE * size)
-        needed = sum(self._bytes_of(group, columns) for group in groups)
+        needed = sum(batch.cost.kept for batch in batches) + max(batch.cost.beside for batch in batches)
         if needed > most:
             raise FormatError(
                 f"{self._path}: {size} bytes that become {needed // limits.MEGABYTE} MB in memory; at most "
                 f"{most // limits.MEGABYTE} MB are read of such a file. Read fewer columns at a time"
             )
+        return batches
 
-    def _bytes_of(self, number: int, columns: Sequence[str] | None) -> int:
+    def _cost_of(self, number: int, columns: Sequence[str] | None) -> _Cost:
         group = self.metadata.row_group(number)
         leaves = (self.metadata.schema.column(i) for i in range(group.num_columns))
-        return sum(
-            self._leaf_bytes(leaf, group.column(i), group.num_rows)
-            for i, leaf in enumerate(leaves)
-            if columns is None or any(leaf.path == c or leaf.path.startswith(f"{c}.") for c in columns)
-        )
+        cost = _Cost(0, 0)
+        for i, leaf in enumerate(leaves):
+            if columns is None or any(leaf.path == c or leaf.path.startswith(f"{c}.") for c in columns):
+                cost = cost.plus(self._leaf_cost(leaf, group.column(i), group.num_rows))
+        return cost
 
-    def _leaf_bytes(self, leaf: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData, rows: int) -> int:
+    def _leaf_cost(self, leaf: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData, rows: int) -> _Cost:
         starts = [s for s in (chunk.dictionary_page_offset, chunk.data_page_offset) if s]
         start = min(starts, default=0)
         found = pages.measure(self._descriptor, start, start + chunk.total_compressed_size)
         is_nested = leaf.max_repetition_level > 0
         values = found.values if is_nested else max(rows, found.values)
-        width = _WIDTHS.get(leaf.physical_type, leaf.length if leaf.physical_type != _TEXT else _OFFSET)
+        width = int(_WIDTHS.get(leaf.physical_type, leaf.length if leaf.physical_type != _TEXT else _OFFSET))
         # Texts are copied out of their pages, into room that doubles as it fills, and written out once more by `plain`;
         # of numbers one page at a time is unpacked.
-        beside = _COPIES * found.unpacked if leaf.physical_type == _TEXT else found.largest
-        each = int(width) + (_LEVELS if is_nested else 0)
-        return values * each + (rows * _OFFSET if is_nested else 0) + beside
+        is_text = leaf.physical_type == _TEXT
+        kept = values * width + (rows * _OFFSET if is_nested else 0) + (_COPIES * found.unpacked if is_text else 0)
+        return _Cost(kept, (values * _LEVELS if is_nested else 0) + (0 if is_text else found.largest))
+
+
+class _Cost(NamedTuple):
+    """What reading comes to, in bytes: what stays, and what is taken beside it meanwhile."""
+
+    kept: int
+    beside: int
+
+    def plus(self, other: _Cost) -> _Cost:
+        return _Cost(self.kept + other.kept, self.beside + other.beside)
+
+
+class _Batch(NamedTuple):
+    """Row groups that are read together."""
+
+    groups: list[int]
+    cost: _Cost
 
 
 @contextlib.contextmanager

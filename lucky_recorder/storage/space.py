@@ -24,6 +24,8 @@ _FEWEST = 3
 _LOOKED_BACK = 20
 # What a Parquet file says of itself besides its values.
 _FOOTER, _PER_COLUMN = 1 << 16, 1 << 12
+# Where the list begins that a value is, or its number if it is made when it is written.
+_PLACE = 8
 
 
 class Taken(NamedTuple):
@@ -83,6 +85,17 @@ def amount(count: int) -> str:
 def of_table(table: pa.Table) -> int:
     """Return how many bytes a Parquet file of a table takes, at most: its values, and what is said of each column."""
     return int(table.nbytes + _FOOTER + _PER_COLUMN * table.num_columns)
+
+
+def of_rows(count: int, each: int, columns: int) -> int:
+    """Return how many bytes a Parquet file of some rows takes, at most, before there is a table of them.
+
+    Args:
+        count: How many rows.
+        each: Bytes of one row's values.
+        columns: How many columns they are.
+    """
+    return count * (each + _PLACE * columns) + _FOOTER + _PER_COLUMN * columns
 
 
 @contextlib.contextmanager

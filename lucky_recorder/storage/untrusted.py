@@ -159,6 +159,30 @@ class Folder:
             table.validate(full=True)
             return plain(table)
 
+    def tables(self, relative: str) -> Iterator[pa.Table]:
+        """Go through the row groups of a Parquet file, each as `table` returns a whole file; errors as there."""
+        for number in range(len(self.row_groups(relative))):
+            yield self.row_group(relative, number)
+
+    def row_groups(self, relative: str) -> list[int]:
+        """Return how many rows each row group of a Parquet file has.
+
+        Raises:
+            FormatError: If it cannot be read.
+        """
+        with self.parquet(relative) as file:
+            sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+            if any(size < 0 for size in sizes) or sum(sizes) != file.metadata.num_rows:
+                raise FormatError(f"{self.path / relative}: its row groups are not of {file.metadata.num_rows} rows")
+            return sizes
+
+    def row_group(self, relative: str, number: int) -> pa.Table:
+        """Return one row group of a Parquet file, as `table` returns all of them; errors as there."""
+        with self.parquet(relative) as file:
+            group = file.read_row_groups([number])
+            group.validate(full=True)
+            return plain(group)
+
     def files(self, under: str = ".") -> list[str]:
         """List everything below a folder that is no folder itself, sorted; links are not followed.
 

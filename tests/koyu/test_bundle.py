@@ -67,13 +67,15 @@ def test_a_folder_that_is_there_is_no_new_bundle(tmp_path: Path) -> None:
 
 
 def test_a_file_without_its_end_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    working = pq.write_table
+    working, path = pq.ParquetWriter.close, tmp_path / "made/data.parquet"
 
-    def cut(table: object, path: Path, **options: object) -> None:
-        working(table, path, **options)
-        path.write_bytes(path.read_bytes()[:-6])
+    def cut(self: pq.ParquetWriter) -> None:
+        is_open = self.is_open
+        working(self)
+        if is_open:
+            path.write_bytes(path.read_bytes()[:-6])
 
-    monkeypatch.setattr(pq, "write_table", cut)
+    monkeypatch.setattr(pq.ParquetWriter, "close", cut)
     with pytest.raises(StorageError, match=r"data\.parquet: the file has no readable footer"):
         bundles.write(tmp_path / "made", make())
 

@@ -122,11 +122,11 @@ def test_a_bundle_that_the_disk_refuses_keeps_the_episode_out_of_the_session_too
     working: Callable[..., None] = koyu_rows.write
     written: list[Path] = []
 
-    def write(path: Path, table: Any) -> None:
+    def write(path: Path, *given: Any) -> None:
         written.append(path)
         if len(written) == 3:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        working(path, table)
+        working(path, *given)
 
     monkeypatch.setattr(koyu_rows, "write", write)
     env = record(CountEnv(LENGTH), columns=PAIR, koyu=lr.KoyuSettings(name="counted"))

@@ -2,7 +2,8 @@
 
     python -m tests.soak.memory --first 0 --count 3
 
-Each measurement is a process of its own. It says by how much the process has grown since its first episode was over.
+Each measurement is a process of its own. It says by how much the process has grown since its first episode was over,
+until the session was closed. Episodes twice as long may not take more.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ SCENE = """
 """
 
 
-def pictures(folder: Path, begun: Callable[[], None]) -> None:
+Verify = Callable[[], None]
+
+
+def pictures(folder: Path, begun: Callable[[], None]) -> Verify:
     """3,000 frames of 640x480, where encoding one takes twice as long as it does."""
     write = VideoEncoder.write
 
@@ -50,15 +54,20 @@ def pictures(folder: Path, begun: Callable[[], None]) -> None:
         time.sleep(time.perf_counter() - before)
 
     VideoEncoder.write = slow  # type: ignore[method-assign]
-    _count(folder, 3000, begun, cameras=[{"name": "wall", "width": 640, "height": 480}])
+    return _count(folder, 3000, begun, cameras=[{"name": "wall", "width": 640, "height": 480}])
 
 
-def rows(folder: Path, begun: Callable[[], None]) -> None:
+def rows(folder: Path, begun: Callable[[], None]) -> Verify:
     """One episode of 1,000,000 rows."""
-    _count(folder, 1_000_000, begun)
+    return _count(folder, 1_000_000, begun)
 
 
-def _count(folder: Path, length: int, begun: Callable[[], None], **fields: Any) -> None:
+def twice_the_rows(folder: Path, begun: Callable[[], None]) -> Verify:
+    """One episode of 2,000,000 rows."""
+    return _count(folder, 2_000_000, begun)
+
+
+def _count(folder: Path, length: int, begun: Callable[[], None], **fields: Any) -> Verify:
     env = lr.RecordSession(CountEnv(length, mujoco=True), output_dir=folder, **fields)
     action = np.zeros(1)
     for count in (50, length):
@@ -70,19 +79,33 @@ def _count(folder: Path, length: int, begun: Callable[[], None], **fields: Any) 
         if count != length:
             begun()
     env.close()
-    lengths = [episode.length for episode in lr.Session(env.session_path)]
-    assert lengths == [50, length], lengths
+
+    def verify() -> None:
+        assert env.session_path is not None
+        found = [(episode.length, episode.rows(["frame_index"]).num_rows) for episode in lr.Session(env.session_path)]
+        assert found == [(50, 50), (length, length)], found
+
+    return verify
 
 
-def scans(folder: Path, begun: Callable[[], None]) -> None:
+def scans(folder: Path, begun: Callable[[], None]) -> Verify:
     """One episode of 20,000 scans of 360 rays."""
+    return _scan(folder, 20_000, begun)
+
+
+def twice_the_scans(folder: Path, begun: Callable[[], None]) -> Verify:
+    """One episode of 40,000 scans of 360 rays."""
+    return _scan(folder, 40_000, begun)
+
+
+def _scan(folder: Path, length: int, begun: Callable[[], None]) -> Verify:
     model = mujoco.MjModel.from_xml_string(SCENE)
     data = mujoco.MjData(model)
     lidar = lr.Lidar("eye", azimuth=(-180, 180, 360), elevation=(0, 0, 1), max_range_m=8)
     observer = lr.Observer(
         mode="full_scene", data_hz=50, lidars=[lidar], model=model, data=data, output_dir=folder
     )  # fmt: skip
-    for count in (50, 20_000):
+    for count in (50, length):
         mujoco.mj_resetData(model, data)
         observer.start_recording() if count == 50 else observer.begin_episode()
         for _ in range(count):
@@ -93,21 +116,34 @@ def scans(folder: Path, begun: Callable[[], None]) -> None:
         if count == 50:
             begun()
     observer.stop_recording()
-    lengths = [len(episode.scans("eye")) for episode in lr.Session(observer.session_path)]
-    assert lengths == [50, 20_000], lengths
+
+    def verify() -> None:
+        assert observer.session_path is not None
+        lidars = [episode.scans("eye") for episode in lr.Session(observer.session_path)]
+        assert [len(one) for one in lidars] == [50, length]
+        assert len(lidars[1].ranges(length - 1)) == 360
+
+    return verify
 
 
 class Measured(NamedTuple):
     """What is recorded, and by how many MB the process may grow meanwhile."""
 
-    record: Callable[[Path, Callable[[], None]], None]
+    record: Callable[[Path, Callable[[], None]], Verify]
     most_mb: int
 
 
-MEASURED = (Measured(pictures, 200), Measured(rows, 200), Measured(scans, 200))
+# However long an episode is, it takes no more.
+MEASURED = (
+    Measured(pictures, 200),
+    Measured(rows, 100),
+    Measured(twice_the_rows, 100),
+    Measured(scans, 100),
+    Measured(twice_the_scans, 100),
+)
 
 
-def grown_mb(record: Callable[[Path, Callable[[], None]], None]) -> float:
+def grown_mb(record: Callable[[Path, Callable[[], None]], Verify]) -> float:
     """Return by how much this process grows while something is recorded, from its first episode on."""
     before: list[float] = []
 
@@ -116,8 +152,11 @@ def grown_mb(record: Callable[[Path, Callable[[], None]], None]) -> float:
         before.append(_peak_mb())
 
     with tempfile.TemporaryDirectory() as folder:
-        record(Path(folder), begun)
-    return _peak_mb() - before[0]
+        verify = record(Path(folder), begun)
+        # Before it is read back, which takes memory of its own.
+        grown = _peak_mb() - before[0]
+        verify()
+    return grown
 
 
 def _peak_mb() -> float:
