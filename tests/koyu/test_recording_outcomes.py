@@ -115,7 +115,7 @@ def test_a_value_that_overflows_float32_stops_the_recording(film: Any, formats: 
 def test_a_disk_that_refuses_the_bundle_leaves_neither(
     film: Any, run: Any, monkeypatch: pytest.MonkeyPatch, formats: list[str]
 ) -> None:
-    def full(path: Path, table: Any) -> None:
+    def full(path: Path, *given: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     env = film(3, formats=formats)

@@ -237,7 +237,7 @@ def test_a_value_that_cannot_be_measured_is_refused_before_anything_has_its_name
 ) -> None:
     recording = Recording(tmp_path, arm_schema([camera("Front")]))
 
-    def full(values: object) -> None:
+    def full(*values: object) -> None:
         raise MemoryError
 
     with monkeypatch.context() as patch:
