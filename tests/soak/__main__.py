@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -88,6 +89,8 @@ def main() -> int:
     asked.add_argument("--only", choices=[attack.name for attack in ATTACKS])
     asked.add_argument("--again", action="store_true", help="also what was done before")
     given = asked.parse_args()
+    # A shell that starts this in the background lets it, and all that it starts, ignore Ctrl-C: then none would strike.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     notes = _NOTES / f"{given.seed}.json"
     done: dict[str, dict[str, int]] = json.loads(notes.read_text()) if notes.is_file() and not given.again else {}
     wanted = pieces(given.only)
