@@ -139,7 +139,7 @@ def _told(path: Path, recover_one: Callable[[Path], Recovered]) -> Recovered:
 def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
     lock = Lock(path)
     try:
-        taken = _taken(lock)
+        taken = lock.try_past_readers()
         if taken is False:
             return Recovered(path, Verdict.IN_PROGRESS, why="it was left alone")
         if taken is None and not force:
@@ -147,13 +147,6 @@ def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
         return _session_of_nobody(path, dry_run)
     finally:
         lock.release()
-
-
-def _taken(lock: Lock) -> bool | None:
-    try:
-        return lock.try_once()
-    except OSError:  # network shares have words of their own for it
-        return None
 
 
 def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
