@@ -51,14 +51,16 @@ def test_a_forked_child_has_no_lock_of_its_parent_s_and_gives_none_up(tmp_path: 
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     for name in ("held", "taken"):
         (tmp_path / name).mkdir()
+    names = ("held", "taken", "made", "open")
     with subprocess.Popen([sys.executable, "-c", FORK, str(tmp_path)], **pipes) as parent:
-        assert [parent.stdout.readline() for _ in range(2)] == ["[]\n", "[False, False, False]\n"]
-        names = ("held", "taken", "made", "open")
-        assert [is_held(tmp_path / name) for name in names] == [True] * 4
-        parent.kill()
-        assert os.waitpid(parent.pid, 0)[0] == parent.pid
-        parent.returncode = -9
-        # The child lives: it waits for the end of its input.
+        try:
+            assert [parent.stdout.readline() for _ in range(2)] == ["[]\n", "[False, False, False]\n"]
+            assert [is_held(tmp_path / name) for name in names] == [True] * 4
+        finally:
+            parent.kill()
+            # Not `wait`, which would close the input: the child lives until then.
+            os.waitpid(parent.pid, 0)
+            parent.returncode = -9
         assert [is_held(tmp_path / name) for name in names] == [False] * 4
 
 
