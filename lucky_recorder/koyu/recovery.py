@@ -213,6 +213,7 @@ def sweep_dead(dataset: Path) -> None:
         StorageError: If the file system refuses.
     """
     with locked(dataset / layout.LOCK):
+        checksums.drop(dataset, layout.CHECKSUMS)
         sweep(dataset / layout.EPISODES)
 
 
