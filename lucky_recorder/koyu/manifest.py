@@ -6,6 +6,7 @@ bundles again: they are what the dataset is.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import uuid
 from collections import Counter
@@ -329,12 +330,17 @@ def rebuild(dataset: Path) -> dict[str, Any]:
     """Write a dataset's manifest anew, from its bundles alone, the oldest first; returns its content.
 
     Raises:
-        FormatError: If there is no bundle, one is broken, or two have a feature of another dtype or shape; names it.
+        FormatError: If there is no bundle, one is broken, two have a feature of another dtype or shape (names it), or
+            the manifest that is there is of a version that is not known; nothing is touched where there is no bundle.
         StorageError: If it cannot be written.
     """
     dataset = dataset.absolute()
-    if not (dataset / layout.EPISODES).is_dir():
-        raise FormatError(f"{dataset}: is no dataset: it has no folder {layout.EPISODES}")
+    if not bundle_folders(dataset):
+        raise FormatError(f"{dataset}: is no dataset: {layout.EPISODES}/ in it holds no bundle to make a manifest from")
+    said: dict[str, Any] = {}
+    with contextlib.suppress(FormatError):  # none is there, or it is torn
+        said = Folder(dataset).json(layout.MANIFEST)
+    layout.refuse_other_versions(said, str(dataset / layout.MANIFEST), missing_is_fine=True)
     with locked(dataset / layout.LOCK):
         checksums.drop(dataset, layout.CHECKSUMS)
         return _made_anew(dataset)

@@ -172,10 +172,11 @@ def test_other_programs_folders_are_no_datasets(
         (folder / "manifest.json").write_text(manifest)
     if sidecar is not None:
         (folder / "episodes/one/episode.json").write_text(sidecar)
+    (folder / "checksums.json").touch()
     before = snapshot(tmp_path)
-    for change in (lr.recover, lr.checksum):
-        with pytest.raises(lr.FormatError, match=str(tmp_path)):
-            change(tmp_path)
+    for change, path in ((lr.recover, tmp_path), (lr.checksum, tmp_path), (rebuild, folder)):
+        with pytest.raises(lr.FormatError, match=str(path)):
+            change(path)
     assert snapshot(tmp_path) == before
 
 
@@ -197,9 +198,11 @@ def test_a_manifest_that_somebody_else_has_written_is_not_replaced(copy: Path, c
         done = recovered(path)
         assert (done.verdict, next(iter(changes)) in done.why) == ("refused", True)
     assert snapshot(copy) == before
-    # Nor is one added to.
-    with pytest.raises(lr.FormatError, match=next(iter(changes))):
-        DatasetWriter(copy, CUBES)
+    # Nor is one added to, or one of a later version made anew.
+    changing = [lambda: DatasetWriter(copy, CUBES), *([lambda: rebuild(copy)] if "schema_version" in changes else [])]
+    for change in changing:
+        with pytest.raises(lr.FormatError, match=next(iter(changes))):
+            change()
     assert snapshot(copy) == before
 
 
