@@ -78,10 +78,7 @@ def _session(path: Path, progress: Progress) -> dict[str, Sum]:
 
 
 def _taken(lock: Lock, path: Path) -> bool | None:
-    try:
-        taken = lock.try_once()
-    except OSError:  # network shares have words of their own for it
-        taken = None
+    taken = lock.try_past_readers()
     if taken is None:
         logger.warning("%s: no locks here: sums of a session that is still being recorded are soon wrong", path)
     return taken

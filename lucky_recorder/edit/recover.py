@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.lazy import lazy
@@ -18,11 +18,13 @@ from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.untrusted import format_errors
 
 if TYPE_CHECKING:
+    from lucky_recorder.koyu import check as dataset_check
     from lucky_recorder.koyu import recovery as dataset_recovery
     from lucky_recorder.session import check
 else:
-    # Both import av, and `import *` is to be quick.
-    dataset_recovery, check = lazy("lucky_recorder.koyu.recovery"), lazy("lucky_recorder.session.check")
+    # They import av, and `import *` is to be quick.
+    dataset_check, dataset_recovery = lazy("lucky_recorder.koyu.check"), lazy("lucky_recorder.koyu.recovery")
+    check = lazy("lucky_recorder.session.check")
 
 __all__ = ["Recovered", "SetAside", "Verdict", "recover"]
 
@@ -137,7 +139,7 @@ def _told(path: Path, recover_one: Callable[[Path], Recovered]) -> Recovered:
 def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
     lock = Lock(path)
     try:
-        taken = _taken(lock)
+        taken = lock.try_past_readers()
         if taken is False:
             return Recovered(path, Verdict.IN_PROGRESS, why="it was left alone")
         if taken is None and not force:
@@ -145,13 +147,6 @@ def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
         return _session_of_nobody(path, dry_run)
     finally:
         lock.release()
-
-
-def _taken(lock: Lock) -> bool | None:
-    try:
-        return lock.try_once()
-    except OSError:  # network shares have words of their own for it
-        return None
 
 
 def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
@@ -162,9 +157,8 @@ def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     if not dry_run:
         session_recovery.carry_out(path, planned)
     verdict, why = Verdict.RECOVERED if episodes or planned.is_listed else Verdict.EMPTY, ""
-    # What is wrong for another reason than an interruption is not for this to mend, and must not pass unsaid.
-    if not dry_run and verdict is Verdict.RECOVERED and (faults := check.check_session(path, decode=False)):
-        verdict, why = Verdict.FAULTY, f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"
+    if not dry_run and verdict is Verdict.RECOVERED:
+        verdict, why = _judged(check.check_session(path, decode=False))
     return Recovered(path, verdict, episodes, len(planned.unlisted), planned.set_aside, why)
 
 
@@ -174,6 +168,16 @@ def _dataset(path: Path, dry_run: bool) -> Recovered:
         return Recovered(path, Verdict.COMPLETE, planned.bundles)
     if not dry_run:
         dataset_recovery.carry_out(path, planned)
-    swept = len(planned.workshops)
+    verdict, swept = Verdict.RECOVERED if planned.bundles else Verdict.EMPTY, len(planned.workshops)
     why = f"{swept} folders with half-made bundles {'would be' if dry_run else 'were'} removed" if swept else ""
-    return Recovered(path, Verdict.RECOVERED, planned.bundles, planned.unlisted, planned.set_aside, why)
+    # While a writer lives, its bundles come at any time, and the list is behind them.
+    if not (dry_run or planned.is_written) and verdict is Verdict.RECOVERED:
+        verdict, why = _judged(dataset_check.check_koyu(path, decode=False), why)
+    return Recovered(path, verdict, planned.bundles, planned.unlisted, planned.set_aside, why)
+
+
+def _judged(faults: Sequence[Any], why: str = "") -> tuple[Verdict, str]:
+    """Say what has become of what was completed: what is wrong for another reason is not mended, and must be said."""
+    if not faults:
+        return Verdict.RECOVERED, why
+    return Verdict.FAULTY, f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"

@@ -6,6 +6,7 @@ bundles again: they are what the dataset is.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import uuid
 from collections import Counter
@@ -87,12 +88,13 @@ def read(dataset: Path) -> dict[str, Any] | None:
     """Return the content of a dataset's manifest; None where there is none.
 
     Raises:
-        FormatError: If it is not what the format says.
+        FormatError: If it is not what the format says, or of a version that is not known.
     """
     folder = Folder(dataset)
     if not folder.has(layout.MANIFEST):
         return None
     manifest = folder.json(layout.MANIFEST)
+    layout.refuse_other_versions(manifest, str(dataset / layout.MANIFEST), missing_is_fine=True)
     listed = manifest.get("episodes")
     if not isinstance(listed, list) or not all(isinstance(e, dict) and isinstance(e.get("id"), str) for e in listed):
         path = dataset / layout.MANIFEST
@@ -286,7 +288,15 @@ def reconciled(dataset: Path, listed: Iterable[Entry]) -> tuple[list[Entry], lis
     complete = [e if "reward" in e else {**e, **_reward(dataset, folders[e["id"]])} for e in kept]
     unlisted = [read_sidecar(dataset, folder) for name, folder in folders.items() if name not in known]
     sidecars = sorted(unlisted, key=_age)
-    return [*complete, *map(entry_of, sidecars)], sidecars
+    return _without_twins(dataset, [*complete, *map(entry_of, sidecars)]), sidecars
+
+
+def _without_twins(dataset: Path, entries: list[Entry]) -> list[Entry]:
+    """Return entries as they are; a folder may have the name of a bundle that is not the one in it."""
+    for name, count in Counter(e["id"] for e in entries).items():
+        if count > 1:
+            raise FormatError(f"{dataset}: {count} bundles have the capture_id of {name}; move all but one away")
+    return entries
 
 
 def _reward(dataset: Path, folder: str) -> dict[str, Any]:
@@ -320,12 +330,17 @@ def rebuild(dataset: Path) -> dict[str, Any]:
     """Write a dataset's manifest anew, from its bundles alone, the oldest first; returns its content.
 
     Raises:
-        FormatError: If there is no bundle, one is broken, or two have a feature of another dtype or shape; names it.
+        FormatError: If there is no bundle, one is broken, two have a feature of another dtype or shape (names it), or
+            the manifest that is there is of a version that is not known; nothing is touched where there is no bundle.
         StorageError: If it cannot be written.
     """
     dataset = dataset.absolute()
-    if not (dataset / layout.EPISODES).is_dir():
-        raise FormatError(f"{dataset}: is no dataset: it has no folder {layout.EPISODES}")
+    if not bundle_folders(dataset):
+        raise FormatError(f"{dataset}: is no dataset: {layout.EPISODES}/ in it holds no bundle to make a manifest from")
+    said: dict[str, Any] = {}
+    with contextlib.suppress(FormatError):  # none is there, or it is torn
+        said = Folder(dataset).json(layout.MANIFEST)
+    layout.refuse_other_versions(said, str(dataset / layout.MANIFEST), missing_is_fine=True)
     with locked(dataset / layout.LOCK):
         checksums.drop(dataset, layout.CHECKSUMS)
         return _made_anew(dataset)
@@ -359,7 +374,7 @@ def _made_anew(dataset: Path) -> dict[str, Any]:
     features = _with_bundles(dataset, {}, sidecars)
     content = _described(dataset, sidecars, features["features"]).fields()
     content |= {OPTIONAL: features[OPTIONAL]} if features[OPTIONAL] else {}
-    content |= summary([entry_of(s) for s in sidecars])
+    content |= summary(_without_twins(dataset, [entry_of(s) for s in sidecars]))
     write_json(dataset / layout.MANIFEST, content)
     return content
 

@@ -15,7 +15,7 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
 from lucky_recorder.storage import checksums, reserve
-from lucky_recorder.storage.lock import Lock, is_abandoned, locked
+from lucky_recorder.storage.lock import Lock, hold, is_abandoned, locked
 from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.reserve import Reserve
 from lucky_recorder.storage.write import make_folder, metadata_errors, storage_errors, sync_folder
@@ -64,8 +64,7 @@ class DatasetWriter:
             self._manifest.open()
             with storage_errors(self.workshop):
                 self.workshop.mkdir()
-            self._lock = Lock(self.workshop)
-            self._lock.try_once()
+            self._lock = hold(self.workshop)
         self._hold_reserve()
 
     def has(self, capture_id: str) -> bool:

@@ -6,11 +6,13 @@ folder was when they were taken. Whoever changes the folder drops the list first
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 import re
 from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -71,8 +73,14 @@ class Sums:
         """Tell whether there is a list."""
         return self.folder.has(self.file)
 
-    def write(self, progress: Progress | None = None) -> dict[str, Sum]:
+    def write(
+        self, progress: Progress | None = None, alone: AbstractContextManager[None] | None = None
+    ) -> dict[str, Sum]:
         """Sum every file and write the list, in the order of the names; returns it.
+
+        Args:
+            progress: How far it has come.
+            alone: Entered when all is summed: while it is, nobody else changes the folder, or drops its list.
 
         Raises:
             FormatError: If something in the folder is no file, is a link to elsewhere, or cannot be read.
@@ -81,12 +89,14 @@ class Sums:
         """
         before = self._look()
         sums = self._taken(before, progress or Progress())
-        if self._look() != before:
-            raise StateError(f"{self.folder.path}: was changed while its sums were taken; take them when nobody writes")
-        path = owned(self.folder.path, self.file)
-        content = _content(sums)
-        _refuse_long(path, content, len(sums))
-        write_json(path, content)
+        with alone or contextlib.nullcontext():
+            if self._look() != before:
+                why = "was changed while its sums were taken; take them when nobody writes"
+                raise StateError(f"{self.folder.path}: {why}")
+            path = owned(self.folder.path, self.file)
+            content = _content(sums)
+            _refuse_long(path, content, len(sums))
+            write_json(path, content)
         return sums
 
     def _look(self) -> dict[str, tuple[int, int]]:

@@ -1,5 +1,8 @@
 """Locks between processes. The system gives a lock up when its process ends, however it ends.
 
+A forked child has none of its parent's locks. The system takes a lock for held as long as any process has the file open
+that it was taken with: a child that outlives its parent would hold it on, for nobody. So the child closes these files.
+
 They call `flock` directly. The filelock package does not fit, for three reasons:
 
 - It cannot lock a folder. Here a writer locks its own folder, so that the lock and what it protects are one thing.
@@ -14,6 +17,7 @@ import contextlib
 import errno
 import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +38,9 @@ LONGEST_WAIT_S = 60.0
 _PAUSE_S = 0.01
 _LONGEST_LOOK_S = 5.0
 _SYSTEM_LOCKS = Path("/proc/locks")
+# Held while a file is opened and noted: with a fork in between, the child would not know that it has it.
+_opening = threading.RLock()
+_open: set[Lock] = set()
 # What `flock` says on file systems without locks, some network shares among them.
 _UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
@@ -57,38 +64,91 @@ class Lock:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.is_held = False
+        self._path = path
         self._descriptor = -1
-        with storage_errors(path):
+        with storage_errors(path), _opening:
             if create:
                 self._descriptor = open_file(path, os.O_RDONLY | os.O_CREAT, follow=False)
             elif fcntl is not None:
                 self._descriptor = open_file(path, folders=True)
+            _open.add(self)
 
     def try_once(self) -> bool | None:
         """Try to take it; returns whether it was free, or None if there are no locks here."""
         if fcntl is None:
             return None
+        taken = self._ask(fcntl.LOCK_EX)
+        self.is_held = taken is True
+        return taken
+
+    def try_past_readers(self) -> bool | None:
+        """Try to take it; a reader that asks whether it is held has it for a moment, and is waited for.
+
+        Returns:
+            Whether it is taken now: not if a writer holds it, nor if readers ask all the time. None if there are no
+            locks here.
+        """
+        deadline = time.monotonic() + _LONGEST_LOOK_S
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            while (taken := self.try_once()) is False:
+                # A reader lets others look too, and a writer does not.
+                if is_held(self._path) is not False or time.monotonic() > deadline:
+                    return False
+                time.sleep(_PAUSE_S)
+        except OSError:  # network shares have further words for it
+            return None
+        return taken
+
+    def is_held_by_another(self) -> bool | None:
+        """Tell whether another holds it, of one that is not held itself; None if there are no locks here."""
+        try:
+            free = None if fcntl is None else self._ask(fcntl.LOCK_SH)
+        except OSError:
+            return None
+        return None if free is None else not free
+
+    def _ask(self, kind: int) -> bool | None:
+        try:
+            fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)  # type: ignore[union-attr]  # asked by the callers
         except BlockingIOError:
             return False
         except OSError as error:
             if error.errno in _UNSUPPORTED:
                 return None
             raise
-        self.is_held = True
         return True
 
     def release(self) -> None:
         """Give it up and close the file. Calling it again does nothing."""
+        _open.discard(self)
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
-        if self.is_held and fcntl is not None:
-            # Closing is not enough: a forked child may have the file open too, and the lock stays until all close it.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            self.is_held = False
+        if fcntl is not None:
+            # Closing is not enough: a child that was forked by other means than Python's may have the file open too.
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        self.is_held = False
         os.close(descriptor)
+
+    def leave_to_parent(self) -> None:
+        """Close the file in a forked child; the lock stays the parent's, which has the file open."""
+        descriptor, self._descriptor = self._descriptor, -1
+        self.is_held = False
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _leave_all_to_parent() -> None:
+    for lock in _open:
+        lock.leave_to_parent()
+    _open.clear()
+    _opening.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_leave_all_to_parent)
 
 
 @contextlib.contextmanager
@@ -120,14 +180,7 @@ def _take(lock: Lock, path: Path, longest_s: float) -> bool:
 
 def is_abandoned(folder: Path) -> bool:
     """Tell whether nobody holds a folder's lock: then its maker has ended. False where there are no locks."""
-    try:
-        lock = Lock(folder)
-    except StorageError:
-        return False
-    try:
-        return lock.try_once() is True
-    finally:
-        lock.release()
+    return is_held(folder) is False
 
 
 def hold(folder: Path) -> Lock | None:
@@ -156,26 +209,19 @@ def hold(folder: Path) -> Lock | None:
 def take_over(folder: Path) -> Lock | None:
     """Take the lock of a folder that another process may be writing; None where there are no locks.
 
-    A reader that asks whether it is held is waited for: that is a moment.
-
     Raises:
         StorageError: At once, if a writer holds it; names the process where the system says which it is.
     """
     lock = Lock(folder)
-    try:
-        # A reader lets others look too, and a writer does not.
-        while lock.try_once() is False:
-            refuse_held(folder)
-            time.sleep(_PAUSE_S)
-    except BaseException as error:
-        lock.release()
-        if not isinstance(error, OSError) or isinstance(error, StorageError):
-            raise
-    if not lock.is_held:  # network shares have further words for it
-        lock.release()
+    taken = lock.try_past_readers()
+    if taken:
+        return lock
+    lock.release()
+    if taken is None:
         logger.warning("%s: this file system has no locks; let only one process write the session", folder)
         return None
-    return lock
+    refuse_held(folder)
+    raise StorageError(f"{folder}: other processes ask all the time whether somebody writes it; try again")
 
 
 def refuse_held(folder: Path) -> None:
@@ -198,25 +244,20 @@ def _holder(folder: Path) -> str:
     holders = [words[4] for words in map(str.split, lines) if words[1:2] == ["FLOCK"] and words[5:6] == [place]]
     if not holders or not holders[0].isdecimal() or holders[0] == "0":
         return "another process"
-    return "this process" if int(holders[0]) == os.getpid() else f"process {holders[0]}"
+    if int(holders[0]) == os.getpid():
+        return "this process"
+    # Who took it may have left it to a child.
+    is_over = not Path(f"/proc/{holders[0]}").exists()
+    return f"a child of process {holders[0]}, which has ended," if is_over else f"process {holders[0]}"
 
 
 def is_held(folder: Path) -> bool | None:
     """Tell whether somebody holds a folder's lock; None where there are no locks. Any number may ask at a time."""
-    if fcntl is None:
+    try:
+        lock = Lock(folder)
+    except StorageError:
         return None
     try:
-        descriptor = open_file(folder, folders=True)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    else:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        return False
+        return lock.is_held_by_another()
     finally:
-        os.close(descriptor)
+        lock.release()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +15,15 @@ import lucky_recorder as lr
 from lucky_recorder.edit.convert import session_to_koyu
 from lucky_recorder.errors import FormatError, StateError
 from lucky_recorder.koyu.check import check_koyu
-from lucky_recorder.koyu.manifest import rebuild
+from lucky_recorder.koyu.manifest import Description, rebuild
 from lucky_recorder.koyu.overlays import write_overlay
+from lucky_recorder.koyu.writer import DatasetWriter
 from lucky_recorder.lerobot.rules import check_lerobot
 from lucky_recorder.session.check import check_session
+from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import Lock
 from tests.edit.test_recover import NAME, cut_short
-from tests.koyu.bundles import capture_id, write_dataset
+from tests.koyu.bundles import capture_id, features, write_bundle, write_dataset
 from tests.session.building import Recording, arm_schema, camera, small_session
 
 SESSION_SUMS, DATASET_SUMS = "meta/checksums.json", "checksums.json"
@@ -152,8 +156,9 @@ def test_views_and_conversions_have_no_sums_of_their_sources(tmp_path: Path) -> 
 def test_a_dataset_s_sums_stand_beside_its_manifest_and_no_bundle_is_touched(dataset: Path) -> None:
     before = {p: p.read_bytes() for p in dataset.rglob("*") if p.is_file()}
     assert lr.checksum(dataset) == [(dataset, len(before), sum(map(len, before.values())))]
-    assert {p for p in dataset.rglob("*") if p.is_file()} == {*before, dataset / DATASET_SUMS}
-    (dataset / ".lock").touch()  # whoever looks whether it is free leaves it behind
+    # Whoever changes something holds the dataset's lock, a file that stays behind and is not summed.
+    assert {p for p in dataset.rglob("*") if p.is_file()} == {*before, dataset / DATASET_SUMS, dataset / ".lock"}
+    assert {p: p.read_bytes() for p in before} == before
     assert check_koyu(dataset) == []
     assert len(lr.koyu.Dataset(dataset)) == 7
 
@@ -213,6 +218,48 @@ def test_a_dataset_that_is_recorded_into_is_refused(dataset: Path) -> None:
         lr.checksum(dataset)
     lock.release()
     assert not (dataset / DATASET_SUMS).exists()
+
+
+def record_into(dataset: Path) -> DatasetWriter:
+    return DatasetWriter(dataset, Description("by-hand", "teleop", 50.0, features()))
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_writer_that_comes_while_sums_are_taken_leaves_none_that_are_wrong(dataset: Path, ends: bool) -> None:
+    writers = []
+
+    def come(done: int, of: int) -> None:
+        if not writers:
+            writers.append(record_into(dataset))
+            if ends:
+                write_bundle(dataset, 7, 3)
+                writers[0].close()
+
+    with pytest.raises(StateError, match="was changed while" if ends else "is being recorded into"):
+        lr.checksum(dataset, tell=come)
+    assert not (dataset / DATASET_SUMS).exists()
+    writers[0].close()
+
+
+def test_a_writer_that_comes_when_sums_are_written_waits_and_drops_them(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = checksums.write_json
+    writers: list[DatasetWriter] = []
+    thread = threading.Thread(target=lambda: writers.append(record_into(dataset)))
+
+    def write_late(*given: Any) -> None:
+        if not thread.ident:
+            thread.start()
+            # Where nothing holds it, it has come and gone before the list is written.
+            thread.join(0.2)
+        write(*given)
+
+    monkeypatch.setattr(checksums, "write_json", write_late)
+    lr.checksum(dataset)
+    thread.join()
+    assert not (dataset / DATASET_SUMS).exists()
+    writers[0].close()
 
 
 def test_a_deep_check_of_a_dataset_reads_what_no_bundle_names(dataset: Path) -> None:

@@ -19,8 +19,10 @@ from lucky_recorder.edit.recover import Recovered
 from lucky_recorder.episode import keys
 from lucky_recorder.lerobot.rules import check_lerobot
 from lucky_recorder.session.check import check_session
+from lucky_recorder.storage import lock as locks
 from tests.session.building import Recording, arm_schema, camera, full_session
 from tests.session.foreign import EVERY_STREAM, Recorder, write_session
+from tests.storage.test_lock import asked
 
 DATA = "data/chunk-000/file-{:03d}.parquet"
 NAME = "session_2026-10-08_14-30-05"
@@ -235,6 +237,25 @@ def test_a_folder_of_sessions_and_datasets(tmp_path: Path) -> None:
     assert [done.verdict for done in lr.recover(tmp_path, dry_run=True)] == verdicts
     assert [done.verdict for done in lr.recover(sessions)] == verdicts
     assert [done.verdict for done in lr.recover(tmp_path)] == ["complete", "complete", "no episode"]
+
+
+@pytest.mark.parametrize("change", [lr.recover, lr.checksum])
+def test_a_reader_that_looks_at_a_session_is_nobody_who_records_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], Any]
+) -> None:
+    path = tmp_path / NAME
+    cut_short(path).sink.close()
+    for longest_s, stops in ((1.0, True), (0.0, False)):
+        monkeypatch.setattr(locks, "_LONGEST_LOOK_S", longest_s)
+        with asked(path) as stop:
+            monkeypatch.setattr(locks.time, "sleep", stop)
+            if change is lr.recover:
+                assert recovered(path).verdict == ("complete" if stops else "in progress")
+            elif stops:
+                change(path)
+            else:
+                with pytest.raises(lr.StateError, match="is being recorded"):
+                    change(path)
 
 
 @pytest.mark.parametrize("name", ["meta", "data", "videos", "data/chunk-000", "lost+found"])

@@ -194,3 +194,23 @@ def test_without_locks_one_process_can_write_and_nothing_is_swept(
     assert listed(tmp_path) == [1, 2]
     assert hidden(tmp_path) == [".tmp-1-0"]
     assert "this file system has no locks" in caplog.text
+
+
+def test_a_reader_that_looks_at_a_writer_s_folder_first_does_not_leave_it_without_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = locks.open_file
+    readers: list[int] = []
+
+    def look_first(path: Path, *given: object, **how: object) -> int:
+        if path.name.startswith(".tmp-") and not readers:
+            readers.append(os.open(path, os.O_RDONLY))
+            fcntl.flock(readers[0], fcntl.LOCK_SH)
+        return opened(path, *given, **how)
+
+    monkeypatch.setattr(locks, "open_file", look_first)
+    monkeypatch.setattr(locks.time, "sleep", lambda seconds: fcntl.flock(readers[0], fcntl.LOCK_UN))
+    writer = DatasetWriter(tmp_path, CUBES)
+    assert locks.is_held(writer.workshop)
+    writer.close()
+    os.close(readers[0])
