@@ -143,7 +143,7 @@ class Session:
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """What ``meta/stats.json`` says of the episodes listed here; where it counts others, all their rows are read."""
+        """What ``meta/stats.json`` says of the episodes listed; where it counts others, all their rows are read."""
         self._folder.refuse_video_only()
         if self._folder.is_current:
             stats = self._files.json(layout.STATS_PATH)
