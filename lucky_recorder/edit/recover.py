@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import recovery as session_recovery
-from lucky_recorder.session.folder import refuse_other_folders, sessions_under
-from lucky_recorder.session.layout import INFO_PATH, is_session_name
-from lucky_recorder.storage.aside import LOST, SetAside
+from lucky_recorder.session.folder import NONE_EVER, is_begun, refuse_other_folders, sessions_under
+from lucky_recorder.session.layout import INFO_PATH
+from lucky_recorder.storage.aside import SetAside
 from lucky_recorder.storage.lock import Lock
 from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.untrusted import format_errors
@@ -115,7 +115,7 @@ def _found_under(path: Path) -> tuple[list[Path], list[Path]]:
         if sessions or datasets:
             return sessions, datasets
     # One whose recording was cut short before anything was finished is empty, but for what was set aside.
-    if not (path.is_dir() and (is_session_name(path.name) or (path / LOST).is_dir())):
+    if not (path.is_dir() and is_begun(path)):
         refuse_other_folders(path)
     return [path], []
 
@@ -157,11 +157,13 @@ def _taken(lock: Lock) -> bool | None:
 def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     planned = session_recovery.plan(path)
     episodes = len(planned.episodes)
+    is_session = bool(episodes) or planned.is_listed
+    why = "" if is_session else NONE_EVER
     if planned.is_empty:
-        return Recovered(path, Verdict.COMPLETE if episodes or planned.is_listed else Verdict.EMPTY, episodes)
+        return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
     if not dry_run:
         session_recovery.carry_out(path, planned)
-    verdict, why = Verdict.RECOVERED if episodes or planned.is_listed else Verdict.EMPTY, ""
+    verdict = Verdict.RECOVERED if is_session else Verdict.EMPTY
     # What is wrong for another reason than an interruption is not for this to mend, and must not pass unsaid.
     if not dry_run and verdict is Verdict.RECOVERED and (faults := check.check_session(path, decode=False)):
         verdict, why = Verdict.FAULTY, f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"

@@ -18,11 +18,10 @@ from lucky_recorder.session import layout, metadata, rebuilt, stored, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import episodes_schema, streams_of
-from lucky_recorder.session.folder import SessionFolder, is_video_only, refuse_other_folders
+from lucky_recorder.session.folder import SessionFolder, is_begun, is_video_only, refuse_other_folders
 from lucky_recorder.session.found import Found, find
-from lucky_recorder.session.layout import is_session_name
 from lucky_recorder.storage import checksums, reserve
-from lucky_recorder.storage.aside import LOST, SetAside, refuse_linked, set_aside
+from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
 
@@ -95,7 +94,7 @@ def is_blank(path: Path) -> bool:
         FormatError: If it is no session.
     """
     # One that was completed has neither of the three folders any more.
-    if not (is_session_name(path.name) or (path / LOST).is_dir()):
+    if not is_begun(path):
         refuse_other_folders(path)
     files = Folder(path)
     return not files.has(layout.INFO_PATH) and not is_video_only(path) and _says_nothing(files, find(files, (), None))
