@@ -30,6 +30,7 @@ _NO_LOCKS = (
     "this file system has no locks, so it cannot be told whether it is being recorded; "
     "where you know that it is not, say so with --force"
 )
+_A_VIEW = "a copy for LeRobot, which nothing records into: recover the session it was made of, and make it anew"
 
 
 class Verdict(enum.StrEnum):
@@ -158,7 +159,7 @@ def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     planned = session_recovery.plan(path)
     episodes = len(planned.episodes)
     is_session = bool(episodes) or planned.is_listed
-    why = "" if is_session else NONE_EVER
+    why = _A_VIEW if planned.is_view else "" if is_session else NONE_EVER
     if planned.is_empty:
         return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
     if not dry_run:

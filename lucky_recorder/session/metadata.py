@@ -21,6 +21,8 @@ from lucky_recorder.storage.write import json_bytes, stage, write_json
 from lucky_recorder.version import __version__
 
 CODEBASE_VERSION = "v3.0"
+# What ``info.json`` says of a copy for LeRobot, which is no recording.
+VIEW = "lerobot_view"
 # LeRobot's tools ask for these two. The recorder does not split files by size (spec: info.json).
 _FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 

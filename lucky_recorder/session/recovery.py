@@ -43,6 +43,7 @@ class Plan(NamedTuple):
         writes: Files under ``meta/episodes`` that stay.
         is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
         freed: The reserve of a recording that did not end: it goes first.
+        is_view: Whether it is a copy for LeRobot, of which nothing was recorded.
     """
 
     episodes: tuple[Row, ...] = ()
@@ -55,6 +56,7 @@ class Plan(NamedTuple):
     writes: int = 0
     is_listed: bool = False
     freed: tuple[str, ...] = ()
+    is_view: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -82,6 +84,9 @@ def _planned(path: Path) -> Plan:
     if folder.is_video_only:
         planned = _without_episodes([name for name in _files(path) if TEMPORARY in name], found)
         return planned._replace(is_listed=True)
+    if folder.info.get(metadata.VIEW) is True:
+        # Its files are another session's, or carry nothing.
+        return Plan(episodes=tuple(folder.listed.to_pylist()), is_listed=True, is_view=True)
     if not folder.is_ours:
         raise FormatError(f"{path}: another recorder wrote it, and its files do not carry what meta/ says")
     return _Planner(folder, found).plan()
