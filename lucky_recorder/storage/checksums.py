@@ -165,7 +165,8 @@ class Sums:
             sums = self.read()
             names = frozenset(self._names())
         except FormatError as error:
-            yield Difference(self.file, reason(error, self.folder.path / self.file))
+            path = self.folder.path / self.file
+            yield Difference(self.file, reason(error, path) + ("; remove the link" if path.is_symlink() else ""))
             return
         everything = sorted(sums.keys() | names)
         progress = progress or Progress()

@@ -157,6 +157,8 @@ def test_a_list_is_never_written_through_a_link(folder: Path, tmp_path: Path) ->
     victim.write_text("mine")
     for link in (folder / LIST, folder / (LIST + ".tmp")):
         link.symlink_to(victim)
+        if link == folder / LIST:
+            assert differences(folder) == {LIST: "lies outside the session folder; remove the link"}
         try:
             sums(folder).write()
         except FormatError as error:
