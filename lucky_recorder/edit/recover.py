@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import recovery as session_recovery
-from lucky_recorder.session.folder import refuse_other_folders, sessions_under
-from lucky_recorder.session.layout import INFO_PATH, is_session_name
-from lucky_recorder.storage.aside import LOST, SetAside
+from lucky_recorder.session.folder import NONE_EVER, is_begun, refuse_other_folders, sessions_under
+from lucky_recorder.session.layout import INFO_PATH
+from lucky_recorder.storage.aside import SetAside
 from lucky_recorder.storage.lock import Lock
 from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.untrusted import format_errors
@@ -32,6 +32,7 @@ _NO_LOCKS = (
     "this file system has no locks, so it cannot be told whether it is being recorded; "
     "where you know that it is not, say so with --force"
 )
+_A_VIEW = "a copy for LeRobot, which nothing records into: recover the session it was made of, and make it anew"
 
 
 class Verdict(enum.StrEnum):
@@ -117,7 +118,7 @@ def _found_under(path: Path) -> tuple[list[Path], list[Path]]:
         if sessions or datasets:
             return sessions, datasets
     # One whose recording was cut short before anything was finished is empty, but for what was set aside.
-    if not (path.is_dir() and (is_session_name(path.name) or (path / LOST).is_dir())):
+    if not (path.is_dir() and is_begun(path)):
         refuse_other_folders(path)
     return [path], []
 
@@ -152,13 +153,15 @@ def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
 def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     planned = session_recovery.plan(path)
     episodes = len(planned.episodes)
+    is_session = bool(episodes) or planned.is_listed
+    why = _A_VIEW if planned.is_view else "" if is_session else NONE_EVER
     if planned.is_empty:
-        return Recovered(path, Verdict.COMPLETE if episodes or planned.is_listed else Verdict.EMPTY, episodes)
+        return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
     if not dry_run:
         session_recovery.carry_out(path, planned)
-    verdict, why = Verdict.RECOVERED if episodes or planned.is_listed else Verdict.EMPTY, ""
+    verdict = Verdict.RECOVERED if is_session else Verdict.EMPTY
     if not dry_run and verdict is Verdict.RECOVERED:
-        verdict, why = _judged(check.check_session(path, decode=False))
+        verdict, why = _judged(check.check_session(path, decode=False), why)
     return Recovered(path, verdict, episodes, len(planned.unlisted), planned.set_aside, why)
 
 

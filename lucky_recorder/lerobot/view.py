@@ -24,7 +24,7 @@ from lucky_recorder.session import layout
 from lucky_recorder.session.checks.vectors import values
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream
-from lucky_recorder.session.metadata import CODEBASE_VERSION, write_tasks
+from lucky_recorder.session.metadata import CODEBASE_VERSION, VIEW, write_tasks
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.rebuilt import count_pixels, values_of
 from lucky_recorder.storage.untrusted import format_errors
@@ -255,7 +255,9 @@ def _info(plan: Plan, frames: int) -> dict[str, Any]:
         if stream.codec == keys.DEPTH_CODEC:
             features[stream.key] = _depth_feature(features[stream.key])
     if plan.robot is not None:
-        features = {key: _of_one_robot(feature, plan.robot) for key, feature in features.items()}
+        # The names of flags are those of bits, for every robot the same.
+        own = features.keys() - set(keys.LEADING)
+        features = {key: _of_one_robot(f, plan.robot) if key in own else f for key, f in features.items()}
     info = {key: value for key, value in plan.session.info.items() if key != "video_path"}
     paths = {"data_path": layout.DATA_PATH} | ({"video_path": layout.VIDEO_PATH} if shown else {})
     robots = plan.session.robots
@@ -265,6 +267,7 @@ def _info(plan: Plan, frames: int) -> dict[str, Any]:
         | {
             # Of the layout, which LeRobot takes for a version of its own; and a rate for rows and frames.
             "codebase_version": CODEBASE_VERSION,
+            VIEW: True,
             "fps": clock.number(plan.session.hz),
             "robots": [robots[plan.robot or 0]],
             "total_episodes": len(plan.episodes),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lucky_recorder.errors import LuckyRecorderError, extended
+from lucky_recorder.storage.space import without_space
 
 
 class Losses:
@@ -36,7 +39,22 @@ class Losses:
         if takes:
             what = "1 episode" if takes == 1 else f"{takes} episodes"
             said.append(f"{what} with {rows} rows that came after it {'was' if takes == 1 else 'were'} dropped")
-        # The same file often fails again, with more to be said.
-        said += [str(error).removeprefix(str(failure)).removeprefix("; ") for error in self._later]
+        said += [_further(error, failure) for error in self._later]
         said = [one for one in dict.fromkeys(said) if one]
         return extended(failure, *said) if said else failure
+
+
+def _further(error: LuckyRecorderError, failure: LuckyRecorderError) -> str:
+    """Return what an error says beyond what has failed before: the same file often fails again, with more to be said."""
+    text = without_space(str(error))
+    for known in _said(failure):
+        if text == known or text.startswith(f"{known}; "):
+            return text[len(known) + 2 :]
+    return str(error)
+
+
+def _said(error: BaseException | None) -> Iterator[str]:
+    """Go through what an error says, and what the errors say that it extends."""
+    while isinstance(error, LuckyRecorderError):
+        yield without_space(str(error))
+        error = error.__cause__

@@ -18,6 +18,7 @@ from lucky_recorder.session.carried import Row
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.storage import reserve
+from lucky_recorder.storage.aside import LOST
 from lucky_recorder.storage.lock import is_held
 from lucky_recorder.storage.untrusted import Folder, expand, format_errors
 from lucky_recorder.storage.write import TEMPORARY
@@ -28,7 +29,8 @@ _NO_META = (
     "no meta/info.json: the recording was cut short before metadata was first written, and {why}; "
     "`lucky-recorder recover` says what is there"
 )
-_NONE_YET = "no meta/info.json: it is being recorded, and no episode is finished yet"
+_NONE_YET = "it is being recorded, and no episode is finished yet; look again when one is"
+NONE_EVER = "its recording was cut short before an episode was finished; record into it with resume, or remove it"
 _VIDEO_ONLY = "a video only session: it was recorded without rows, so it has no metadata and lists no episodes"
 
 
@@ -362,7 +364,16 @@ def _refuse_other(path: Path) -> None:
     if found := sessions_under(path):
         raise FormatError(f"{path}: holds sessions ({len(found)}) and is none itself; the latest is {found[-1]}")
     if not any((path / part).is_dir() for part in ("meta", "data", "videos")):
+        if is_held(path):
+            raise FormatError(f"{path}: {_NONE_YET}")
+        if is_begun(path):
+            raise FormatError(f"{path}: {NONE_EVER}")
         raise FormatError(f"{path}: is no session: it has neither meta/ nor data/ nor videos/")
+
+
+def is_begun(path: Path) -> bool:
+    """Tell whether a folder is one that a recording was begun in, whatever is in it: by its name, or what was left."""
+    return layout.is_session_name(path.name) or (path / LOST).is_dir() or bool(reserve.left_in(path))
 
 
 def is_video_only(path: Path) -> bool:

@@ -21,6 +21,8 @@ from lucky_recorder.storage.write import json_bytes, stage, write_json
 from lucky_recorder.version import __version__
 
 CODEBASE_VERSION = "v3.0"
+# What ``info.json`` says of a copy for LeRobot, which is no recording.
+VIEW = "lerobot_view"
 # LeRobot's tools ask for these two. The recorder does not split files by size (spec: info.json).
 _FILE_SIZES_MB = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 
@@ -191,6 +193,7 @@ class MetadataWriter:
     Attributes:
         info: The content of ``info.json`` before anything is counted.
         tasks: The task descriptions that are known by now, registered or found.
+        listed: Episodes that ``meta/episodes`` lists by now.
         counted: Episodes that ``info.json`` counts by now.
 
     Args:
@@ -227,7 +230,7 @@ class MetadataWriter:
         # ahead of, nor behind, what data files carry.
         self._is_behind = not before.info
         self._is_first = True
-        self.counted = before.totals.episodes
+        self.listed = self.counted = before.totals.episodes
         # As long as there are none yet: a line per value of each column.
         values = sum(math.prod(field.shape) for field in schema.columns if field.has_stats)
         self._stats_bytes = _BYTES_OF_STATS * values
@@ -257,6 +260,7 @@ class MetadataWriter:
             place = self._chunking.metadata(self._writes)
             write_episodes(layout.episodes_path(self._root, place), self._schema, self._pending)
             self._writes += 1
+            self.listed += len(self._pending)
             self._is_first = False
             self._pending = []
         write_totals(self._root, self.info, len(self.tasks), self._totals)

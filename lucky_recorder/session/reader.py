@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError
-from lucky_recorder.session import layout, metadata, rebuilt
+from lucky_recorder.session import layout, metadata, rebuilt, stored
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream, SessionFolder, State
 from lucky_recorder.session.found import find
@@ -143,11 +143,21 @@ class Session:
 
     @cached_property
     def stats(self) -> dict[str, Any]:
-        """The content of ``meta/stats.json``; where it does not count every episode, all rows are read to make it."""
+        """What ``meta/stats.json`` says of the episodes listed; where it counts others, all their rows are read."""
         self._folder.refuse_video_only()
         if self._folder.is_current:
-            return self._files.json(layout.STATS_PATH)
+            stats = self._files.json(layout.STATS_PATH)
+            if not self._lists_more_by_now():
+                return stats
         return rebuilt.totals(self._folder, list(self)).stats()
+
+    def _lists_more_by_now(self) -> bool:
+        """Tell whether ``meta/`` was written since this was opened: ``stats.json`` is of its episodes then.
+
+        A recording lists episodes before it counts them in ``stats.json``. So what was counted when that was read is
+        listed when this looks. Others write in ways of their own.
+        """
+        return self.is_ours and stored.read_episodes(self._files).num_rows != self._folder.listed.num_rows
 
     @property
     def features(self) -> dict[str, Any]:
@@ -203,7 +213,9 @@ class Session:
     def scan_count(self, lidar: str) -> int:
         """Count the episodes of which a lidar has a file; also of a video only session."""
         found = (layout.SCAN_FILE.fullmatch(name) for name in self._files.files(keys.DATA))
-        return sum(match[1] == lidar for match in found if match)
+        of = [match[2] for match in found if match and match[1] == lidar]
+        # One that is being written, or was finished later, is none of the episodes here.
+        return len(of) if self.is_video_only else sum(int(episode) in self._numbers for episode in of)
 
     def bytes_on_disk(self) -> int:
         """Add up the sizes of all files in the folder; links do not count."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def totals(folder: SessionFolder, episodes: Sequence[Episode]) -> Totals:
     """
     added = Totals()
     columns = measured_of(folder.features)
-    pixels = _Pixels(folder)
+    pixels = _Pixels(folder, {episode.index for episode in episodes})
     for episode in episodes:
         measured = _measured(folder, episode, columns)
         counted, reproducible = pixels.of(episode)
@@ -65,8 +65,9 @@ def values_of(table: pa.Table, name: str) -> NDArray[Any]:
 class _Pixels:
     """What was counted of colour streams, by episode: a data file carries the counts of all its episodes together."""
 
-    def __init__(self, folder: SessionFolder) -> None:
+    def __init__(self, folder: SessionFolder, wanted: Set[int]) -> None:
         self._folder = folder
+        self._wanted = wanted
         self._counted: set[int] = set()
         self._uncounted: set[int] = set()
         self._irreproducible: set[int] = set()
@@ -84,8 +85,9 @@ class _Pixels:
     def _open(self, episode: Episode) -> Mapping[str, PixelHistogram]:
         one = self._folder.read_data(episode.meta, lambda name: footers.read(self._folder.files, name))
         indices = {row[keys.EPISODE_INDEX] for row in one.episodes}
-        if one.carried is None or indices & self._counted:
-            # Also where spools became a data file since the first of them was counted: its sum holds them again.
+        if one.carried is None or indices & self._counted or not indices <= self._wanted:
+            # Also where spools became a data file since the first of them was counted: its sum holds them again. Or it
+            # holds episodes that were finished since the caller looked.
             self._uncounted |= indices - self._counted
             if one.carried is None:
                 self._irreproducible |= indices

@@ -18,11 +18,10 @@ from lucky_recorder.session import layout, metadata, rebuilt, stored, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import episodes_schema, streams_of
-from lucky_recorder.session.folder import SessionFolder, is_video_only, refuse_other_folders
+from lucky_recorder.session.folder import SessionFolder, is_begun, is_video_only, refuse_other_folders
 from lucky_recorder.session.found import Found, find
-from lucky_recorder.session.layout import is_session_name
 from lucky_recorder.storage import checksums, reserve
-from lucky_recorder.storage.aside import LOST, SetAside, refuse_linked, set_aside
+from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
 
@@ -44,6 +43,7 @@ class Plan(NamedTuple):
         writes: Files under ``meta/episodes`` that stay.
         is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
         freed: The reserve of a recording that did not end: it goes first.
+        is_view: Whether it is a copy for LeRobot, of which nothing was recorded.
     """
 
     episodes: tuple[Row, ...] = ()
@@ -56,6 +56,7 @@ class Plan(NamedTuple):
     writes: int = 0
     is_listed: bool = False
     freed: tuple[str, ...] = ()
+    is_view: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -83,6 +84,9 @@ def _planned(path: Path) -> Plan:
     if folder.is_video_only:
         planned = _without_episodes([name for name in _files(path) if TEMPORARY in name], found)
         return planned._replace(is_listed=True)
+    if folder.info.get(metadata.VIEW) is True:
+        # Its files are another session's, or carry nothing.
+        return Plan(episodes=tuple(folder.listed.to_pylist()), is_listed=True, is_view=True)
     if not folder.is_ours:
         raise FormatError(f"{path}: another recorder wrote it, and its files do not carry what meta/ says")
     return _Planner(folder, found).plan()
@@ -95,7 +99,7 @@ def is_blank(path: Path) -> bool:
         FormatError: If it is no session.
     """
     # One that was completed has neither of the three folders any more.
-    if not (is_session_name(path.name) or (path / LOST).is_dir()):
+    if not is_begun(path):
         refuse_other_folders(path)
     files = Folder(path)
     return not files.has(layout.INFO_PATH) and not is_video_only(path) and _says_nothing(files, find(files, (), None))

@@ -22,7 +22,7 @@ from lucky_recorder.session import carried as footers
 from lucky_recorder.session import layout, likeness, rebuilt, recovery
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import SessionFolder
-from lucky_recorder.session.metadata import Before
+from lucky_recorder.session.metadata import VIEW, Before
 from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import refuse_held
 
@@ -50,6 +50,8 @@ def refuse(root: Path, schema: Schema, chunking: layout.Chunking, *, is_ours: bo
         return
     if folder.is_video_only:
         raise FormatError(f"{root}: a session without rows says nothing of itself, so nothing can be added to it")
+    if folder.info.get(VIEW) is True:
+        raise FormatError(f"{root}: a copy for LeRobot; go on with the session it was made of, and make it anew")
     if not folder.is_ours:
         raise FormatError(f"{root}: another recorder wrote it, and how it goes on is not known; record a new session")
     _refuse_earlier(folder)

@@ -269,8 +269,8 @@ class SessionSink:
         """Assemble the last data file and list every episode.
 
         Raises:
-            LuckyRecorderError: What the file system refuses; it says how many finished episodes are not listed, and the
-                remedy.
+            LuckyRecorderError: What the file system refuses; it says how many finished episodes are not listed, or not
+                counted, and the remedy.
         """
         try:
             try:
@@ -281,12 +281,14 @@ class SessionSink:
                 self._metadata.write()
                 self._remove_served()
         except LuckyRecorderError as error:
-            count = self._episodes - self._metadata.counted
-            if not count:
+            unlisted, uncounted = (self._episodes - n for n in (self._metadata.listed, self._metadata.counted))
+            if not uncounted:
                 raise
-            unlisted = "1 finished episode is" if count == 1 else f"{count} finished episodes are"
-            remedy = f"lucky_recorder.Session reads all, and `lucky-recorder recover {self.root}` lists them"
-            raise extended(error, f"{unlisted} whole on the disk and not listed in meta/ yet: {remedy}") from error
+            count, lists = (unlisted, "list") if unlisted else (uncounted, "count")
+            them = "1 finished episode is" if count == 1 else f"{count} finished episodes are"
+            behind = "not listed in meta/ yet" if unlisted else "listed, and not counted in meta/ yet"
+            remedy = f"lucky_recorder.Session reads all, and `lucky-recorder recover {self.root}` {lists}s them"
+            raise extended(error, f"{them} whole on the disk and {behind}: {remedy}") from error
 
     def _remove_strays(self) -> None:
         """Leave no folder of a stream that has no file: folders appear only for the streams a session has recorded."""

@@ -11,15 +11,15 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError, StateError, StorageError, shown
 from lucky_recorder.files import open_file
-from lucky_recorder.storage.names import below, owned
+from lucky_recorder.storage.names import is_within, owned
 from lucky_recorder.storage.spread import Progress, spread
 from lucky_recorder.storage.untrusted import Folder, format_errors, json_cost, reason
 from lucky_recorder.storage.write import TEMPORARY, json_bytes, storage_errors, sync_folder, write_json
@@ -28,6 +28,8 @@ logger = logging.getLogger("lucky_recorder")
 VERSION, ALGORITHM = 1, "sha256"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LARGEST_FILE = 1 << 63
+# The fields of a name.
+_TEXT, _BYTES = "path", "path_hex"
 _ANEW = "`lucky-recorder checksum` writes the sums anew"
 
 
@@ -103,7 +105,10 @@ class Sums:
         """Return the size and the time of the last change of every file."""
         found = {}
         for name in self._names():
-            path = self.folder.file(name)
+            try:
+                path = self.folder.file(name)
+            except FormatError as error:
+                raise FormatError(f"{error}; take it away first: sums are of the files in the folder itself") from error
             with format_errors(path):
                 state = path.stat()
             found[name] = (state.st_size, state.st_mtime_ns)
@@ -145,16 +150,12 @@ class Sums:
 
     def _entry(self, entry: Any, path: Path) -> tuple[str, Sum]:
         said = entry if isinstance(entry, dict) else {}
-        name, size, digits = said.get("path"), said.get("bytes"), said.get(ALGORITHM)
+        name, size, digits = _name(said), said.get("bytes"), said.get(ALGORITHM)
         is_size = type(size) is int and 0 <= size < _LARGEST_FILE
-        if not (isinstance(name, str) and is_size and isinstance(digits, str) and _DIGEST.fullmatch(digits)):
+        if name is None or not (is_size and isinstance(digits, str) and _DIGEST.fullmatch(digits)):
             raise FormatError(f"{path}: {shown(entry)}: expected a path, its bytes and its {ALGORITHM}; {_ANEW}")
-        try:
-            below(self.folder.path, name)
-        except FormatError as error:
-            raise FormatError(f"{path}: lists {reason(error, self.folder.path)}; {_ANEW}") from error
-        # One file, one spelling: `a//b` is another way to list `a/b` a second time.
-        if not name or "/".join(PurePosixPath(name).parts) != name or name in self.without:
+        # One file, one spelling: `a//b` is another way to list `a/b` a second time. And none that leads out.
+        if not is_within(name) or name in self.without:
             raise FormatError(f"{path}: lists {shown(name)}, which is no file that is summed; {_ANEW}")
         return name, Sum(size, digits)  # type: ignore[arg-type]  # looked at above
 
@@ -174,7 +175,8 @@ class Sums:
             sums = self.read()
             names = frozenset(self._names())
         except FormatError as error:
-            yield Difference(self.file, reason(error, self.folder.path / self.file))
+            path = self.folder.path / self.file
+            yield Difference(self.file, reason(error, path) + ("; remove the link" if path.is_symlink() else ""))
             return
         everything = sorted(sums.keys() | names)
         progress = progress or Progress()
@@ -186,6 +188,10 @@ class Sums:
 
     def _compare(self, name: str, listed: Sum | None, is_there: bool) -> str:
         if listed is None:
+            try:
+                self.folder.file(name)
+            except FormatError as error:
+                return f"{reason(error, self.folder.path / name)}, and {self.file} does not list it; remove it"
             return f"{self.file} does not list it: it came after the sums were taken; remove it, or {_ANEW}"
         if not is_there:
             return f"is missing, and {self.file} lists it; bring it back from a copy"
@@ -232,8 +238,29 @@ def drop(root: Path, file: str) -> None:
 
 
 def _content(sums: dict[str, Sum]) -> dict[str, Any]:
-    files = [{"path": name, "bytes": one.bytes, ALGORITHM: one.digest} for name, one in sums.items()]
+    files = [{**_named(name), "bytes": one.bytes, ALGORITHM: one.digest} for name, one in sums.items()]
     return {"version": VERSION, "algorithm": ALGORITHM, "files": files}
+
+
+def _named(name: str) -> dict[str, str]:
+    """Return how a list names a file: as text, or by the system's bytes where these are no text."""
+    system = os.fsencode(name)
+    try:
+        return {_TEXT: system.decode()}
+    except UnicodeDecodeError:
+        return {_BYTES: system.hex()}
+
+
+def _name(entry: Mapping[str, Any]) -> str | None:
+    """Return the name of a file that a list names; None if it names none, or in another spelling."""
+    text, digits = entry.get(_TEXT), entry.get(_BYTES)
+    try:
+        if digits is None:
+            return os.fsdecode(text.encode()) if isinstance(text, str) else None
+        name = os.fsdecode(bytes.fromhex(digits)) if isinstance(digits, str) else ""
+    except ValueError:  # no digits, or what is no name here
+        return None
+    return name if text is None and _named(name) == {_BYTES: digits} else None
 
 
 def _refuse_long(path: Path, content: dict[str, Any], count: int) -> None:

@@ -10,6 +10,8 @@ from lucky_recorder.errors import FormatError, shown
 # File systems take 255 bytes. What is left over is for endings and numbers that are put around a name.
 LONGEST = 200
 _SEPARATORS = "/\\" if os.name != "nt" else "/\\:"
+# What no file's name can hold, wherever it comes from. Where a backslash separates nothing it is a letter.
+_IMPOSSIBLE = "\0" if os.name != "nt" else "\0\\:"
 
 
 def part(name: object) -> str:
@@ -46,6 +48,16 @@ def below(root: Path, relative: str) -> Path:
         raise FormatError(f"{root}: {shown(relative)} lies outside the folder: {error}") from None
 
 
+def is_within(relative: str) -> bool:
+    """Tell whether a name, parts joined by ``/``, is one of a file below a folder, in the one spelling that it has.
+
+    People put files of their own beside ours. Their names may hold what `part` refuses, such as line breaks, and bytes
+    that are no text: what counts here is that they do not lead out.
+    """
+    parts = relative.split("/")
+    return not any(one in ("", ".", "..") or any(c in _IMPOSSIBLE for c in one) for one in parts)
+
+
 def owned(root: Path, relative: str) -> Path:
     """Return the path of something to be written below a folder that somebody else may have made.
 
@@ -57,5 +69,6 @@ def owned(root: Path, relative: str) -> Path:
         if folder == root:
             break
         if folder.is_symlink():
-            raise FormatError(f"{folder}: is a link: what is written there would land elsewhere; put a folder there")
+            remedy = "put the folder itself in its place" if folder.is_dir() else "remove the link"
+            raise FormatError(f"{folder}: is a link: what is written there would land elsewhere; {remedy}")
     return path

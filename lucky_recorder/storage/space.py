@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,10 @@ _FEWEST = 3
 _LOOKED_BACK = 20
 # What a Parquet file says of itself besides its values.
 _FOOTER, _PER_COLUMN = 1 << 16, 1 << 12
+# What is put behind an error: see `told_space`.
+_FIGURES = re.compile(
+    r" \((?:up to )?[\d.]+ \w+ (?:of it were written|were to be written)(?:, and [\d.]+ \w+ were (?:left|free))?\)"
+)
 # Where the list begins that a value is, or its number if it is made when it is written.
 _PLACE = 8
 
@@ -96,6 +101,11 @@ def of_rows(count: int, each: int, columns: int) -> int:
         columns: How many columns they are.
     """
     return count * (each + _PLACE * columns) + _FOOTER + _PER_COLUMN * columns
+
+
+def without_space(text: str) -> str:
+    """Return what an error says but for the numbers that `told_space` adds: the next time they are others."""
+    return _FIGURES.sub("", text)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
 from lucky_recorder.files import NO_FILE, read_file
-from lucky_recorder.storage.names import below, part
+from lucky_recorder.storage.names import below, is_within, part
 from lucky_recorder.storage.parquet import ParquetFile, open_parquet, plain
 
 __all__ = ["Folder", "expand", "format_errors", "json_cost", "parsed", "plain", "reason"]
@@ -75,6 +75,9 @@ class Folder:
         try:
             return below(self.path, relative)
         except FormatError as error:
+            # What a stranger's list names must be a name of the format. What lies there may be called anything.
+            if is_within(relative) and self.has(relative):
+                return self.path / relative
             raise FormatError(f"{self.path / relative}: lies outside the {self.kind} folder ({error})") from None
 
     def _refuse_escape(self, path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.lerobot.rules import check_lerobot
+from lucky_recorder.session.check import check_session
 from lucky_recorder.session.reader import Session
 from tests.session.breaking import rewrite
 from tests.session.building import (
@@ -41,7 +42,8 @@ def view(tmp_path: Path) -> Callable[..., Session]:
         assert {p: p.read_bytes() for p in source.rglob("*") if p.is_file()} == before
         assert made.path == tmp_path / "view"
         assert check_lerobot(made.path) == []
-        assert len(Session(made.path)) == made.episodes
+        assert check_session(made.path, deep=True) == []
+        assert (len(Session(made.path)), Session(made.path).state) == (made.episodes, "complete")
         return Session(made.path)
 
     return view

@@ -199,11 +199,12 @@ def test_what_fails_at_the_end_is_told_after_what_failed_first(
     assert said[2] == "1 episode with 3 rows that came after it was dropped"
     assert "meta/stats.json: No space left" in said[3]
     assert said[4] == (
-        "2 finished episodes are whole on the disk and not listed in meta/ yet: lucky_recorder.Session reads all, and "
-        f"`lucky-recorder recover {env.session_path}` lists them"
+        "2 finished episodes are whole on the disk and listed, and not counted in meta/ yet: lucky_recorder.Session "
+        f"reads all, and `lucky-recorder recover {env.session_path}` counts them"
     )
     assert len(said) == 5
-    assert len(lr.Session(env.session_path)) == 3
+    session = lr.Session(env.session_path)
+    assert (len(session), session.unlisted, session.is_current) == (3, (), False)
 
 
 class Late:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import json
 import re
 import tracemalloc
 import warnings
@@ -150,6 +152,36 @@ def test_meta_fills_a_disk_of_its_own(record: Any, run: Any) -> None:
     (done,) = lr.recover(env.session_path)
     assert (done.verdict, done.episodes) == ("recovered", 1)
     assert check_session(env.session_path) == []
+
+
+@pytest.mark.parametrize("kilobytes", [8, 16, 24, 32, 48])
+@pytest.mark.parametrize("part", ["meta", "data"])
+def test_what_is_said_of_episodes_is_what_the_session_shows(
+    record: Any, tmp_path: Path, part: str, kilobytes: int
+) -> None:
+    """Wherever in the order of its files a disk becomes full: listed or not, counted or not, and each said once."""
+    env = record(CountEnv(5), columns=NOISY[1:], episodes_per_file=3, metadata_every=1)
+    env.reset(seed=0)
+    with small_disk(env.session_path / part, kilobytes), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(lr.LuckyRecorderError) as raised:
+            for episode in range(200):
+                env.reset(seed=episode)
+                for t in range(5):
+                    env.step(np.array([t], np.float32))
+                env.observer.flush()
+        with contextlib.suppress(lr.LuckyRecorderError):
+            env.close()
+        told, kept = str(raised.value), env.observer.counts.kept
+        session, info = lr.Session(env.session_path), env.session_path / "meta/info.json"
+        assert len(session) == kept
+        refused = re.findall(rf"{env.session_path}/[^ ]+(?=: )", told)
+        assert len(refused) == len(set(refused)) > 0
+        uncounted = kept - (json.loads(info.read_text())["total_episodes"] if info.exists() else 0)
+        expected = {len(session.unlisted): "not listed"} if session.unlisted else {uncounted: "listed"}
+        said = re.findall(r"(\d+) finished episodes? (?:is|are) whole on the disk and (not listed|listed)", told)
+        assert dict(said) == ({str(n): how for n, how in expected.items()} if uncounted else {})
+        assert len(said) == len(dict(said))
 
 
 def test_a_user_is_warned_once_while_there_is_still_time(record: Any, disk: Path) -> None:

@@ -157,10 +157,13 @@ def test_a_list_is_never_written_through_a_link(folder: Path, tmp_path: Path) ->
     victim.write_text("mine")
     for link in (folder / LIST, folder / (LIST + ".tmp")):
         link.symlink_to(victim)
+        if link == folder / LIST:
+            assert differences(folder) == {LIST: "lies outside the session folder; remove the link"}
         try:
             sums(folder).write()
         except FormatError as error:
             assert "is a link" in str(error)  # noqa: PT017
+            assert str(error).endswith("; remove the link")  # noqa: PT017
         assert victim.read_text() == "mine"
         link.unlink(missing_ok=True)
 
@@ -176,13 +179,91 @@ def test_nothing_is_written_or_read_behind_a_linked_folder(folder: Path, tmp_pat
     assert {p: p.read_bytes() for p in (tmp_path / "elsewhere").iterdir()} == before
 
 
+# Names of people's own files.
+
+NAMES = [
+    *(
+        b"a b.txt",
+        b"x:y",
+        "größe.txt".encode(),
+        b"a\\b.txt",
+        b"name.",
+        b"con.txt",
+        b".hidden",
+        b" lead",
+        b"..x",
+        b"-rf",
+    ),
+    *(b"tab\t", b"line\nbreak", b"\x1b[31mred", b"\x7f", "\u2028\u202e".encode(), b"\xff.bin", b"half \xed\xa0\x80"),
+    *(b"x" * 255, "ü".encode() * 127, b"\xfe/\xff", b"deep\n/b\\c/d.txt", b"path_hex", b"6161"),
+]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has fewer names")
+def test_a_file_is_summed_whatever_its_name(folder: Path) -> None:
+    for name in NAMES:
+        path = os.path.join(os.fsencode(folder), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Path(os.fsdecode(path)).write_bytes(name)
+    written = sums(folder).write()
+    assert {os.fsencode(name) for name in written} == {*NAMES, *(name.encode() for name in FILES)}
+    assert sums(folder).read() == written
+    for name in NAMES:
+        assert written[os.fsdecode(name)] == (len(name), hashlib.sha256(name).hexdigest())
+    assert differences(folder) == {}
+    said = json.loads((folder / LIST).read_text(encoding="utf-8"))["files"]
+    assert {bytes.fromhex(one["path_hex"]) for one in said if "path_hex" in one} == {
+        name for name in NAMES if b"\xff" in name or b"\xed" in name
+    }
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has fewer names")
+@pytest.mark.parametrize("name", NAMES)
+def test_each_kind_of_difference_of_a_file_whatever_its_name(folder: Path, name: bytes) -> None:
+    sums(folder).write()
+    path = Path(os.fsdecode(os.path.join(os.fsencode(folder), name)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"one")
+    called = os.fsdecode(name)
+    assert differences(folder)[called].startswith(f"{LIST} does not list it")
+    # As it tells: that is what helps.
+    sums(folder).write()
+    assert differences(folder) == {}
+    path.write_bytes(b"two")
+    assert "holds other bytes" in differences(folder)[called]
+    path.unlink()
+    assert "is missing" in differences(folder)[called]
+
+
+def test_what_is_no_file_and_came_later_is_to_be_removed(folder: Path) -> None:
+    sums(folder).write()
+    os.mkfifo(folder / "line\nbreak")
+    (folder / "link").symlink_to("/etc/hostname")
+    assert differences(folder) == {
+        "line\nbreak": f"is no file, and {LIST} does not list it; remove it",
+        "link": f"lies outside the session folder, and {LIST} does not list it; remove it",
+    }
+    with pytest.raises(FormatError, match=r"is no file; take it away first"):
+        sums(folder).write()
+
+
 # Lists of strangers.
 
 GOOD = {"path": "b.bin", "bytes": 5, "sha256": hashlib.sha256(b"bytes").hexdigest()}
 HOSTILE: dict[str, Any] = {
     "a path that climbs": [GOOD | {"path": "../../etc/passwd"}],
     "an absolute path": [GOOD | {"path": "/etc/passwd"}],
-    "a path with a line break": [GOOD | {"path": "a\nb"}],
+    "a path that climbs in the midst": [GOOD | {"path": "a/../../b"}],
+    "a path with a null": [GOOD | {"path": "a\0b"}],
+    "another spelling with a slash": [GOOD | {"path": "a/"}],
+    "bytes that climb": [{k: v for k, v in GOOD.items() if k != "path"} | {"path_hex": b"../../\xff".hex()}],
+    "bytes from the root": [{k: v for k, v in GOOD.items() if k != "path"} | {"path_hex": b"/\xff".hex()}],
+    "bytes with a null": [{k: v for k, v in GOOD.items() if k != "path"} | {"path_hex": b"\xff\0".hex()}],
+    "bytes that are text": [{k: v for k, v in GOOD.items() if k != "path"} | {"path_hex": b"b.bin".hex()}],
+    "bytes that are no digits": [{k: v for k, v in GOOD.items() if k != "path"} | {"path_hex": "xy"}],
+    "bytes in another spelling": [{k: v for k, v in GOOD.items() if k != "path"} | {"path_hex": "FF"}],
+    "bytes that are a number": [{k: v for k, v in GOOD.items() if k != "path"} | {"path_hex": 3}],
+    "bytes and text": [GOOD | {"path_hex": "ff"}],
     "the folder itself": [GOOD | {"path": "."}],
     "no path": [GOOD | {"path": ""}],
     "another spelling": [GOOD | {"path": "a//deep/one.txt"}],
@@ -281,6 +362,6 @@ def test_a_list_behind_a_link_is_not_dropped(folder: Path, tmp_path: Path) -> No
     sums(folder).write()
     (folder / "meta").rename(tmp_path / "elsewhere")
     (folder / "meta").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FormatError, match="meta: is a link"):
+    with pytest.raises(FormatError, match=r"meta: is a link.*; put the folder itself in its place"):
         drop(folder, LIST)
     assert (tmp_path / "elsewhere/checksums.json").exists()

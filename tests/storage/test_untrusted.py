@@ -127,3 +127,25 @@ def test_a_folder_that_may_not_be_looked_into_is_no_empty_one(tmp_path: Path) ->
     (tmp_path / "data").mkdir(mode=0)
     with pytest.raises(FormatError, match="Permission denied"):
         Folder(tmp_path).files("data")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has fewer names")
+def test_a_file_that_is_there_is_one_whatever_its_name(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "here")
+    for name in ("a\\b.json", "line\nbreak", os.fsdecode(b"\xff"), "x" * 255, "in\n/tab\t"):
+        with pytest.raises(FormatError, match="lies outside the session folder"):
+            folder.file(name)
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_bytes(b"{}")
+        assert folder.bytes(name, 2) == b"{}"
+        assert name in folder.files()
+
+
+def test_what_leads_out_is_no_file_of_the_folder_though_it_is_there(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "here")
+    (folder.path / "a\n").mkdir(parents=True)
+    (tmp_path / "secret").touch()
+    (folder.path / "a\n/link").symlink_to(tmp_path / "secret")
+    for name in ("../secret", "a\n/../../secret", str(tmp_path / "secret"), "a\n/link", "a\n//link", ""):
+        with pytest.raises(FormatError, match=r"lies outside|is no file"):
+            folder.file(name)

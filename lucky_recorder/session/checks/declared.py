@@ -18,6 +18,7 @@ DTYPES = (*NUMBERS, TEXT)
 ENTITIES = {"robot_id": "ur5e", "sim_id": "mujoco_scene", "entity_id": "custom"}
 VECTORS = ("action", "observation.state")
 _IMAGES, _DEPTH = "observation.images.", "_depth"
+_STORED_DEPTH = "ffv1", "gray16le"
 _QUANTISER = ("video.depth_min", "video.depth_max", "video.shift", "video.use_log", "is_depth_map")
 _SLOWEST, _FASTEST = Fraction(1, 10**6), Fraction(10**6)
 
@@ -54,6 +55,8 @@ class DeclaredStream:
     pix_fmt: object
     is_quantised: bool = False
     """Whether it is depth, described the way LeRobot describes its own."""
+    is_renamed: bool = False
+    """Whether it is depth in a copy for LeRobot: a file as ours are, by the name that LeRobot looks for."""
 
     @property
     def is_depth(self) -> bool:
@@ -68,6 +71,11 @@ class DeclaredStream:
     @property
     def suffix(self) -> str:
         """How the stream's files end."""
+        return ".mp4" if self.is_renamed else self.container
+
+    @property
+    def container(self) -> str:
+        """How files of its kind end."""
         return ".mkv" if self.is_depth else ".mp4"
 
 
@@ -85,6 +93,8 @@ class Declared:
     streams: Mapping[str, DeclaredStream] = field(default_factory=dict)
     is_ours: bool = False
     """Whether lucky_recorder wrote it. What its docs promise beyond the format's page is asked for only then."""
+    is_view: bool = False
+    """Whether it is a copy for LeRobot: its data files are those of the session, or written anew without footers."""
 
     @property
     def leading(self) -> tuple[str, ...]:
@@ -116,7 +126,8 @@ def declare(info: Mapping[str, Any]) -> Declared:
     entries = {k: v for k, v in (features or {}).items() if isinstance(v, dict)}
     vectors = () if "entity_id" in entities else VECTORS
     columns = [_column(k, v, k in vectors) for k, v in entries.items() if v.get("dtype") != "video"]
-    streams = [_stream(k, v) for k, v in entries.items() if v.get("dtype") == "video"]
+    is_view = info.get("lerobot_view") is True
+    streams = [_stream(k, v, is_view) for k, v in entries.items() if v.get("dtype") == "video"]
     robots = info.get("robots")
     return Declared(
         hz=rate(info.get("hz")),
@@ -128,6 +139,7 @@ def declare(info: Mapping[str, Any]) -> Declared:
         columns={c.name: c for c in columns if c},
         streams={s.key: s for s in streams if s},
         is_ours="recorder_version" in info,
+        is_view=is_view,
     )
 
 
@@ -170,7 +182,7 @@ def _column(name: str, feature: Mapping[str, Any], is_vector: bool) -> DeclaredC
     return DeclaredColumn(name, dtype, shape, is_vector)
 
 
-def _stream(key: str, feature: Mapping[str, Any]) -> DeclaredStream | None:
+def _stream(key: str, feature: Mapping[str, Any], is_view: bool) -> DeclaredStream | None:
     shape, details = shape_of(feature.get("shape"), 1 << 28), feature.get("info")
     if not shape or len(shape) != 3 or not isinstance(details, dict) or "/" in key or ".." in key:
         return None
@@ -178,4 +190,8 @@ def _stream(key: str, feature: Mapping[str, Any]) -> DeclaredStream | None:
     if stamped is None:
         return None
     said = details.get("video.codec"), details.get("video.pix_fmt")
-    return DeclaredStream(key, shape[1], shape[0], stamped, *said, all(field in details for field in _QUANTISER))
+    is_quantised = all(field in details for field in _QUANTISER)
+    is_renamed = is_view and is_quantised and key.endswith(_DEPTH)
+    # LeRobot would refuse what they are, so the copy does not say it.
+    codec, pix_fmt = _STORED_DEPTH if is_renamed else said
+    return DeclaredStream(key, shape[1], shape[0], stamped, codec, pix_fmt, is_quantised, is_renamed)

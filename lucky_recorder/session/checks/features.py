@@ -44,6 +44,8 @@ _DEPTH = {
     "depth_dtype": ("uint16",),
     "depth_units": ("meters",),
 }
+# What a copy for LeRobot does not say of depth.
+_UNSAID = ("video.codec", "video.pix_fmt")
 _NO_MODEL = "None"
 _DIAGNOSTIC = ("debug_channel", "NOTE")
 
@@ -68,7 +70,7 @@ def _check_feature(name: str, feature: Any, declared: Declared, is_vector: bool)
     if not isinstance(feature, dict):
         yield _fault(name, f"is {shown(feature)}, expected an object")
     elif feature.get("dtype") == "video":
-        yield from _check_stream(name, feature, declared.is_ours)
+        yield from _check_stream(name, feature, declared)
     else:
         yield from _check_column(name, feature, is_vector)
         if name in declared.leading:
@@ -113,8 +115,8 @@ def _check_names(name: str, feature: Mapping[str, Any], robots: int, is_vector: 
             yield _fault(name, f"{len(names)} {key}, expected {size * robots}: {size} for each of {robots} robots")
 
 
-def _check_stream(key: str, feature: Mapping[str, Any], is_ours: bool) -> Iterator[Fault]:
-    is_depth = key.endswith("_depth")
+def _check_stream(key: str, feature: Mapping[str, Any], declared: Declared) -> Iterator[Fault]:
+    is_ours, is_depth = declared.is_ours, key.endswith("_depth")
     channels = 1 if is_depth else 3
     shape, details = shape_of(feature.get("shape"), 1 << 28), feature.get("info")
     if not (_STREAM_KEY if is_ours else _ANY_STREAM_KEY).fullmatch(key):
@@ -128,8 +130,12 @@ def _check_stream(key: str, feature: Mapping[str, Any], is_ours: bool) -> Iterat
         return
     if rate(details.get("video.fps")) is None:
         yield _fault(key, f"video.fps is {shown(details.get('video.fps'))}, expected a rate in Hz")
+    stream = declared.streams.get(key)
+    unsaid = _UNSAID if stream is not None and stream.is_renamed else ()
     for field, allowed in (_DEPTH if is_depth else _COLOR).items():
-        if not any(details.get(field) == a and type(details.get(field)) is type(a) for a in allowed):
+        if field not in unsaid and not any(
+            details.get(field) == a and type(details.get(field)) is type(a) for a in allowed
+        ):
             yield _fault(key, f"{field} is {shown(details.get(field))}, expected {' or '.join(map(str, allowed))}")
     yield from _check_sizes(key, shape, details)
     yield from _check_depth(key, details) if is_depth else ()

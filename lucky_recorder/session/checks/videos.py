@@ -46,8 +46,8 @@ def _video_faults(file: str, episode: Listed, stream: DeclaredStream, evidence: 
         return
     yield from _header_faults(video, stream)
     declared = evidence.declared
-    yield from frame_faults(video, stream.suffix, declared.is_ours)
-    yield from box_faults(evidence.folder.path / file)
+    yield from frame_faults(video, stream.container, declared.is_ours)
+    yield from box_faults(evidence.folder.path / file) if not stream.is_renamed else ()
     # Others stamp a rate into a file, and may capture at another (spec: info.json).
     if declared.is_ours and declared.hz and declared.robots:
         yield from count_faults("frames", video.frames, episode.length // declared.robots, declared.hz, stream.rate)
@@ -105,7 +105,7 @@ def _header_faults(video: VideoInfo, stream: DeclaredStream) -> Iterator[str]:
     for what, (found, expected) in said.items():
         if found != expected:
             yield f"{what} is {found}, info.json says {expected}"
-    if not is_rate(video.fps, stream.rate, stream.suffix):
+    if not is_rate(video.fps, stream.rate, stream.container):
         yield f"frame rate is {video.fps}, info.json says {stream.rate}"
 
 
