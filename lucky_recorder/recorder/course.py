@@ -222,9 +222,20 @@ class Course:
         elif take.lost_last and self._recorder.loses_reset_steps:
             self.unrecorded.tell_of_last()
 
+    def end_if_cut(self) -> bool:
+        """End the open episode as failed if a step of it was cut short: see `Take.end_if_cut`; returns whether."""
+        take = self._recorder.take
+        if take is None or take.state is not OPEN:
+            return False
+        if self.parts is not None and take.lane.ticks % take.ticks_per_step:
+            # Between two parts of a step no half is open.
+            self._recorder.end(Outcome(False, Reason.ERROR), take)
+            return True
+        return take.end_if_cut()
+
     def end_by_itself(self) -> None:
         """End the open episode, if there is one, with the verdict of its last step."""
-        if self._recorder.take is not None:
+        if not self.end_if_cut() and self._recorder.take is not None:
             self.end(self._recorder.take, None, None)
 
     def end(self, take: Take, said: bool | None, reward: float | None) -> None:

@@ -7,6 +7,7 @@ a camera, the scan of a lidar, each at a rate of its own.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -28,8 +29,9 @@ class Lane:
         watch: Compares the simulation with itself.
         ticks: Finished ticks, at the base rate.
         snapshots: What cameras and lidars saw at the half tick that is open.
+        resets: Robots whose reset was marked since the last look, None for all of them.
         last_seen: The last tick whose snapshots were handed over, or -1.
-        is_open: Whether half a tick is open.
+        is_open: Whether half a tick is open, from the first line of `look` to the last of `settle`.
 
     Args:
         source: What is looked at.
@@ -55,6 +57,7 @@ class Lane:
         self._filler = RowFiller(self.buffer, source)
         self.watch = Watch(source)
         self._seen_in: bytes | None = None
+        self.resets: deque[int | None] = deque()
         self._cache()
 
     def _cache(self) -> None:
@@ -93,14 +96,16 @@ class Lane:
         return self.watch.elapsed()
 
     def look(self) -> None:
-        """Take the half of a tick that comes before the step.
+        """Take the half of a tick that comes before the step. None may be open.
 
         Raises:
             CaptureError: If time ran backwards, a state is not finite, or a column's source gave what cannot be
                 recorded.
         """
-        if self.is_open:
-            self.drop_half()
+        # First of all, and taken back last of all: wherever an interrupt strikes, what is left shows it.
+        self.is_open = True
+        if self.resets:
+            self._take_resets()
         self.watch.before_step(self.ticks)
         if self._sync is not None:
             self._sync()
@@ -110,12 +115,10 @@ class Lane:
             self._filler.check("before", self.ticks)
         if self._snapshot is not None:
             self._capture(self._snapshot)
-        self.is_open = True
 
     def observe(self) -> list[Snapshot]:
         """Capture what is due at the coming tick; its `look` takes these snapshots over, unless the state changes."""
-        if self.is_open:
-            self.drop_half()
+        self._take_resets()
         if self._sync is not None:
             self._sync()
         if self._snapshot is None:
@@ -158,10 +161,10 @@ class Lane:
         snapshots, self.snapshots = self.snapshots, None
         if snapshots:
             self.last_seen = self.ticks
-        self.is_open = False
         self.ticks += 1
         if snapshots:
             self._hand_over(self.last_seen, snapshots)
+        self.is_open = False
 
     def is_back_at_start(self) -> bool:
         """Tell whether the step has put the positions back where the episode began; see `RowFiller`."""
@@ -188,10 +191,16 @@ class Lane:
 
     def mark_reset(self, robot: int | None = None) -> None:
         """Flag the next row as the first after a reset; time may run backwards before it."""
-        self._filler.mark_reset(robot)
-        self.watch.forgive_reset()
-        if not self.is_open:
-            self.drop_half()
+        # Another thread may say so while a step is under way, which is compared with what was before it.
+        self.resets.append(robot)
+
+    def _take_resets(self) -> None:
+        """Take in the resets that were marked, before a look: what was seen before them is out of date."""
+        while self.resets:
+            self._filler.mark_reset(self.resets.popleft())
+            self.watch.forgive_reset()
+            seen, self.snapshots = self.snapshots, None
+            release(seen or ())
 
 
 def release(snapshots: Sequence[Snapshot]) -> None:

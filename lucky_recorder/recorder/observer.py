@@ -254,6 +254,8 @@ class Observer:
         """
         self._ticks.refuse_inside("observe")
         recording, take = self._recorder.require_session("observe"), self._recorder.open_take()
+        if take.end_if_cut():
+            take = self._recorder.open_take()
         self._recorder.raise_failure()
         try:
             columns, snapshots = take.observe(recording.draw)
@@ -332,7 +334,7 @@ class Observer:
         """Stop an open session."""
         with self._recorder.lock:
             if self.is_recording:
-                self.stop_recording()
+                self._recorder.close("stop_recording() was called")
 
     def __getstate__(self) -> NoReturn:
         raise StateError("an Observer holds a thread and open files and cannot be pickled; make one in each process")

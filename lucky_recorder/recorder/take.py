@@ -142,7 +142,8 @@ class Take:
         """Take the half of a tick before the step.
 
         Returns:
-            Whether there is a row to settle: False once ``max_episode_length_s`` is reached, which ends the take.
+            Whether there is a row to settle: False once ``max_episode_length_s`` is reached, and where the step before
+            was cut short (see `end_if_cut`), which ends the take.
 
         Raises:
             CaptureError: If the tick cannot be recorded; the take is ended as failed.
@@ -150,11 +151,13 @@ class Take:
         """
         if self._counts.failure is not None:
             self._owner.raise_failure()
-        if self.lane.ticks == self._most_ticks:
-            self.end_if_due()
+        lane = self.lane
+        if lane.is_open or lane.ticks == self._most_ticks:
+            if not self.end_if_cut():
+                self.end_if_due()
             return False
         try:
-            self.lane.look()
+            lane.look()
         except BaseException as error:  # also an interrupt: of half a tick nothing must stay
             self.fail(error)
             raise
@@ -190,6 +193,20 @@ class Take:
         """End it as failed, because of an error that is about to be raised; where it has ended, it stays as it is."""
         if self.state is not ENDED:
             self._owner.fail(error, self)
+
+    def end_if_cut(self) -> bool:
+        """End it as failed if half a tick is left of the step before, whose row would be missing.
+
+        An interrupt ends the take itself, with `fail`. If another strikes while that is done, the half stays. To be
+        called by the thread that steps, between two steps.
+
+        Returns:
+            Whether it was so.
+        """
+        if self.state is not OPEN or not self.lane.is_open:
+            return False
+        self._owner.end(Outcome(False, Reason.ERROR), self)
+        return True
 
     def refresh(self) -> None:
         """Bring what callables look at to the present state, with everything that follows from it."""

@@ -98,6 +98,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk.
         """
         course = self._course
+        course.end_if_cut()
         keeps = bool(options and options.get(KEEP_EPISODE)) and course.goes_on
         if options and KEEP_EPISODE in options:
             options = {key: value for key, value in options.items() if key != KEEP_EPISODE} or None
@@ -143,11 +144,14 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         # the one before it: going on would leave a gap that nobody sees.
         result = None
         try:
+            # Now, and not when the row is finished: an interrupt in between would have the next row held, too.
+            self._ran = True
             is_there = course.subject.is_still_there
             if is_there is not None and not is_there():
                 course.rebind_at("between two steps", take)
             if course.parts is not None:
-                result = course.parts.run(take, lambda: self._inner_step(take, moment, action), new_policy_step)
+                if not course.end_if_cut():
+                    result = course.parts.run(take, lambda: self._inner_step(take, moment, action), new_policy_step)
             elif take.look():
                 result = self.env.step(action)
                 course.take_in(take, result, moment)
@@ -158,7 +162,6 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise
         if result is None:
             return self._step_between(action)
-        self._ran = True
         if arrivals.is_over and take.state is OPEN:
             course.freeze(take)
         return result
@@ -214,6 +217,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StateError: If no episode is open.
         """
         self._course.begin_if_due()
+        self._course.end_if_cut()
         take = self.recorder.take
         if take is None or take.state is not OPEN:
             raise StateError(

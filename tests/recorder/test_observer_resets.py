@@ -31,6 +31,16 @@ def test_marked_rows_are_the_first_after_a_reset(bare: Any, read_back: Any) -> N
     assert flags == [[3, 1, 2, 0], [1], [3, 1]]
 
 
+def test_a_mark_is_of_the_next_row_also_where_that_is_the_first_after_a_time_limit(bare: Any, read_back: Any) -> None:
+    observer, advance = bare(max_episode_length_s=0.04)
+    observer.start_recording()
+    advance(2)
+    observer.mark_reset()
+    advance(2)
+    observer.stop_recording()
+    assert [e.rows["frame_flags"].tolist() for e in read_back(observer.session_path)] == [[1, 1], [3, 1]]
+
+
 def test_a_mark_does_not_outlive_its_session(bare: Any, read_back: Any) -> None:
     observer, advance = bare()
     observer.start_recording()

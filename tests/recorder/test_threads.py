@@ -13,7 +13,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.recorder import forgotten, lane, recording, take
-from lucky_recorder.testing import CountEnv
+from lucky_recorder.testing import CountEnv, MemorySink
 from tests.recorder.lines import Aside, AtLine
 
 KOYU = {"name": "counted", "collection_mode": "synthetic"}
@@ -236,3 +236,30 @@ def test_a_success_callable_is_not_asked_while_a_step_is_under_way(tmp_path: Pat
     env.end_episode()
     env.close()
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(env.session_path)] == [(1, True)]
+
+
+@pytest.mark.parametrize("mujoco", [False, True])
+def test_a_reset_that_is_marked_at_any_line_of_a_step_is_of_the_next_row(tmp_path: Path, mujoco: bool) -> None:
+    sink = MemorySink(tmp_path)
+    column = lr.Column("obs", "gym:obs")
+    env = lr.RecordSession(
+        CountEnv(None, mujoco=mujoco), mode="custom", columns=[column], formats=(), sinks=[sink], output_dir=tmp_path
+    )
+    for number in range(1, 1000):
+        begin(env)
+        env.step(np.zeros(1))
+        # Of one robot it is noted otherwise than of all.
+        robot = env.recorder.robots[0] if number % 2 else None
+        with AtLine(number, Aside(lambda name=robot: env.observer.mark_reset(name)).whole) as line:
+            env.step(np.zeros(1))
+        for _ in range(2):
+            env.step(np.zeros(1))
+        env.end_episode(success=True)
+        if line.left > 0:
+            break
+    env.close()
+    assert number > 20
+    flags = [record.columns["frame_flags"].tolist() for record in sink.records[:-1]]
+    # Before the look it is of the row that begins, and later of the one after it.
+    seen = flags.index([3, 1, 1, 3, 1])
+    assert flags == [[3, 1, 3, 1, 1]] * seen + [[3, 1, 1, 3, 1]] * (number - 1 - seen)
