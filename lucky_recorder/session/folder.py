@@ -14,7 +14,7 @@ import pyarrow as pa
 from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.session import layout, stored
-from lucky_recorder.session.carried import Row
+from lucky_recorder.session.carried import Carried, Row
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.storage import reserve
@@ -216,14 +216,22 @@ class SessionFolder:
         carried = self.found.carried
         if carried is None and self.is_ours and not self.files.has(layout.TASKS_PATH):
             carried = find(self.files, (), None).carried
-        known = None if carried is None else list(carried.tasks) or [keys.DEFAULT_TASK]
-        if known is not None and not self.files.has(layout.TASKS_PATH):
-            return known
-        listed = self._listed_tasks()
-        # Tasks are only ever added: those of the latest episode are all.
-        return known if known is not None and len(known) > len(listed) else listed
+        return self.tasks_with(carried)
 
-    def _listed_tasks(self) -> list[str]:
+    def tasks_with(self, carried: Carried | None) -> list[str]:
+        """Return the listed task descriptions, and those after them that a data file carries.
+
+        Tasks are only ever added: those of the latest episode are all, and a list that is longer was written for
+        episodes that came after it.
+        """
+        known = [] if carried is None else list(carried.tasks) or [keys.DEFAULT_TASK]
+        if known and not self.files.has(layout.TASKS_PATH):
+            return known
+        return [*self.listed_tasks, *known[len(self.listed_tasks) :]]
+
+    @cached_property
+    def listed_tasks(self) -> list[str]:
+        """The task descriptions that ``tasks.parquet`` has, in order of ``task_index``; nothing else is looked at."""
         table = self.files.table(layout.TASKS_PATH, limits.MOST_LISTED)
         # By its type: the format does not say what the column of descriptions is called.
         texts = [f.name for f in table.schema if pa.types.is_string(f.type)]

@@ -167,7 +167,7 @@ class _Planner:
         named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH}
         named |= {_META_FILE.format(*divmod(n, self._folder.files_per_chunk)) for n in range(self._writes)}
         strays = [SetAside(name, self._reason(name, len(kept))) for name in self._names if name not in named]
-        is_right = not unlisted and self._folder.is_current and self._folder.tasks == tasks
+        is_right = not unlisted and self._folder.is_current and self._lists(tasks)
         return Plan(
             episodes=tuple(kept),
             unlisted=unlisted,
@@ -179,6 +179,10 @@ class _Planner:
             writes=self._writes,
             is_listed=True,
         )
+
+    def _lists(self, tasks: Sequence[str]) -> bool:
+        """Tell whether ``meta/`` itself has these tasks: what data files carry of them, other readers do not know."""
+        return self._folder.listed_tasks == tasks and self._folder.info.get("total_tasks") == len(tasks)
 
     def _chain(self) -> list[Row]:
         """Return the episodes from the first on without a gap: their numbers are their places."""
@@ -231,7 +235,8 @@ class _Planner:
 
     def _tasks(self, unlisted: Sequence[Row]) -> list[str]:
         """Return every task: what is listed or carried, and of earlier versions' files what their rows say."""
-        known = list(self._folder.tasks)
+        # Every file was opened: also one whose episodes are listed may carry tasks that are not.
+        known = self._folder.tasks_with(self._found.carried)
         for row in unlisted:
             told = [task for task in row["tasks"] if task not in known]
             if not told:
@@ -295,7 +300,7 @@ def _write_meta(path: Path, planned: Plan) -> None:
     """Write ``meta/`` in the order of a recording: no file lists what is not there before it."""
     folder = SessionFolder(path)
     chunking = layout.Chunking(folder.files_per_chunk)
-    if not folder.files.has(layout.TASKS_PATH) or folder.tasks != list(planned.tasks):
+    if not folder.files.has(layout.TASKS_PATH) or folder.listed_tasks != list(planned.tasks):
         metadata.write_tasks(path / layout.TASKS_PATH, planned.tasks)
     if planned.unlisted:
         schema = episodes_schema(streams_of(folder.features))
