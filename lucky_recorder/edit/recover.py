@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import recovery as session_recovery
-from lucky_recorder.session.folder import refuse_other_folders, sessions_under
-from lucky_recorder.session.layout import INFO_PATH, is_session_name
-from lucky_recorder.storage.aside import LOST, SetAside
+from lucky_recorder.session.folder import sessions_under
+from lucky_recorder.session.layout import INFO_PATH
+from lucky_recorder.storage.aside import SetAside
 from lucky_recorder.storage.lock import Lock
 from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.untrusted import format_errors
@@ -114,9 +114,7 @@ def _found_under(path: Path) -> tuple[list[Path], list[Path]]:
         datasets = sorted(p for p in path.iterdir() if not p.is_symlink() and dataset_recovery.is_dataset(p))
         if sessions or datasets:
             return sessions, datasets
-    # One whose recording was cut short before anything was finished is empty, but for what was set aside.
-    if not (path.is_dir() and (is_session_name(path.name) or (path / LOST).is_dir())):
-        refuse_other_folders(path)
+    session_recovery.refuse_others(path)
     return [path], []
 
 
@@ -156,16 +154,28 @@ def _taken(lock: Lock) -> bool | None:
 
 def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     planned = session_recovery.plan(path)
-    episodes = len(planned.episodes)
+    episodes, left = len(planned.episodes), _left(planned.left)
     if planned.is_empty:
-        return Recovered(path, Verdict.COMPLETE if episodes or planned.is_listed else Verdict.EMPTY, episodes)
+        verdict = Verdict.COMPLETE if episodes or planned.is_listed else Verdict.EMPTY
+        return Recovered(path, verdict, episodes, why=left)
     if not dry_run:
         session_recovery.carry_out(path, planned)
-    verdict, why = Verdict.RECOVERED if episodes or planned.is_listed else Verdict.EMPTY, ""
+    verdict, why = Verdict.RECOVERED if episodes or planned.is_listed else Verdict.EMPTY, left
     # What is wrong for another reason than an interruption is not for this to mend, and must not pass unsaid.
-    if not dry_run and verdict is Verdict.RECOVERED and (faults := check.check_session(path, decode=False)):
-        verdict, why = Verdict.FAULTY, f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"
+    if not dry_run and verdict is Verdict.RECOVERED:
+        # What somebody has put there was told of already.
+        faults = [fault for fault in check.check_session(path, decode=False) if fault.file not in planned.left]
+        if faults:
+            why = f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"
+            verdict, why = Verdict.FAULTY, f"{why}; {left}" if left else why
     return Recovered(path, verdict, episodes, len(planned.unlisted), planned.set_aside, why)
+
+
+def _left(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
+    return f"{names[0]}{more} not the recorder's, and stayed in place; `lucky-recorder check` tells of every stray file"
 
 
 def _dataset(path: Path, dry_run: bool) -> Recovered:

@@ -118,7 +118,7 @@ class SessionFolder:
             return State.IN_PROGRESS
         parts = (keys.DATA, keys.VIDEOS, layout.META)
         names = [name for part in parts for name in self.files.files(part)]
-        has_left = bool(reserve.left_in(self.path)) or any(TEMPORARY in name.rsplit("/", 1)[-1] for name in names)
+        has_left = bool(reserve.left_in(self.path)) or any(TEMPORARY in n and layout.is_own_file(n) for n in names)
         return State.CUT_SHORT if has_left or not (self.is_video_only or self.is_current) else State.COMPLETE
 
     @property

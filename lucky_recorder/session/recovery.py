@@ -7,6 +7,7 @@ as it was before or after it: killed in the midst, it is planned and carried out
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +45,7 @@ class Plan(NamedTuple):
         writes: Files under ``meta/episodes`` that stay.
         is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
         freed: The reserve of a recording that did not end: it goes first.
+        left: What lies among the session's files and is none that a recording writes: it stays where it is.
     """
 
     episodes: tuple[Row, ...] = ()
@@ -56,6 +58,7 @@ class Plan(NamedTuple):
     writes: int = 0
     is_listed: bool = False
     freed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -74,6 +77,7 @@ def plan(path: Path) -> Plan:
 
 
 def _planned(path: Path) -> Plan:
+    refuse_others(path)
     refuse_linked(path, (keys.DATA.rstrip("/"), keys.VIDEOS.rstrip("/"), layout.META))
     files = Folder(path)
     found = find(files, (), None)
@@ -81,11 +85,32 @@ def _planned(path: Path) -> Plan:
         return _without_episodes(_files(path), found)
     folder = SessionFolder(path)
     if folder.is_video_only:
-        planned = _without_episodes([name for name in _files(path) if TEMPORARY in name], found)
-        return planned._replace(is_listed=True)
+        planned = _without_episodes(_files(path), found)
+        unfinished = tuple(one for one in planned.set_aside if TEMPORARY in one.file)
+        return planned._replace(set_aside=unfinished, is_listed=True)
     if not folder.is_ours:
         raise FormatError(f"{path}: another recorder wrote it, and its files do not carry what meta/ says")
     return _Planner(folder, found).plan()
+
+
+def refuse_others(path: Path) -> None:
+    """Refuse a folder in which nothing says that this recorder has made it; nothing is touched.
+
+    A project may well have a ``data/`` of its own. What is in it is nobody's to move.
+
+    Raises:
+        FormatError: If it has no ``info.json``, no data file that carries episodes, and no session's name.
+    """
+    # One that was completed and had no episode has only its name left.
+    if path.is_dir() and any(map(is_session_name, (path.name, path.resolve().name))):
+        return
+    refuse_other_folders(path)
+    files = Folder(path)
+    if not files.has(layout.INFO_PATH) and not find(files, (), None).rows:
+        raise FormatError(
+            f"{path}: nothing in it says that it is a session of this recorder: it has no {layout.INFO_PATH}, no data "
+            "file that carries episodes, and is not called session_<date>_<time>; nothing was touched"
+        )
 
 
 def is_blank(path: Path) -> bool:
@@ -94,9 +119,7 @@ def is_blank(path: Path) -> bool:
     Raises:
         FormatError: If it is no session.
     """
-    # One that was completed has neither of the three folders any more.
-    if not (is_session_name(path.name) or (path / LOST).is_dir()):
-        refuse_other_folders(path)
+    refuse_others(path)
     files = Folder(path)
     return not files.has(layout.INFO_PATH) and not is_video_only(path) and _says_nothing(files, find(files, (), None))
 
@@ -117,8 +140,9 @@ def _lists_anything(path: Path) -> bool:
 
 def _without_episodes(names: Sequence[str], found: Found) -> Plan:
     """Plan for a recording that was cut short before its first episode was finished."""
-    said = [SetAside(name, found.broken.get(name) or _UNFINISHED) for name in names]
-    return Plan(set_aside=tuple(sorted(said, key=_by_weight)))
+    said = [SetAside(name, found.broken.get(name) or _UNFINISHED) for name in names if layout.is_own_file(name)]
+    left = tuple(name for name in names if not layout.is_own_file(name))
+    return Plan(set_aside=tuple(sorted(said, key=_by_weight)), left=left)
 
 
 def _by_weight(one: SetAside) -> tuple[bool, str]:
@@ -166,7 +190,8 @@ class _Planner:
         named = {*whole.names(self._folder, kept, self._names), *(name for name, _ in assembled), *consumed, *served}
         named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH}
         named |= {_META_FILE.format(*divmod(n, self._folder.files_per_chunk)) for n in range(self._writes)}
-        strays = [SetAside(name, self._reason(name, len(kept))) for name in self._names if name not in named]
+        strays = [name for name in self._names if name not in named]
+        aside = [SetAside(name, self._reason(name, len(kept))) for name in strays if layout.is_own_file(name)]
         is_right = not unlisted and self._folder.is_current and self._lists(tasks)
         return Plan(
             episodes=tuple(kept),
@@ -174,7 +199,8 @@ class _Planner:
             tasks=tuple(tasks),
             assembled=assembled,
             served=served,
-            set_aside=tuple(sorted(strays, key=_by_weight)),
+            set_aside=tuple(sorted(aside, key=_by_weight)),
+            left=tuple(name for name in strays if not layout.is_own_file(name)),
             writes_meta=not is_right,
             writes=self._writes,
             is_listed=True,
@@ -316,10 +342,12 @@ def _remove(path: Path, names: Sequence[str]) -> None:
 
 
 def _remove_empty(path: Path) -> None:
-    """Leave no folder of a stream that has no file, as a recording does."""
+    """Leave no folder of a stream that has no file, as a recording does; those of somebody else stay."""
     for part in (keys.VIDEOS, keys.DATA, layout.META):
         folders = sorted((p for p in (path / part).rglob("*") if p.is_dir()), reverse=True)
         for folder in (*folders, path / part):
-            if folder.is_dir() and not any(folder.iterdir()):
+            is_own = layout.is_own_folder(folder.relative_to(path).as_posix())
+            # A disk that is mounted there cannot be removed.
+            if is_own and folder.is_dir() and not os.path.ismount(folder) and not any(folder.iterdir()):
                 with storage_errors(folder):
                     folder.rmdir()
