@@ -23,7 +23,7 @@ from lucky_recorder.session.folder import SessionFolder, is_video_only, refuse_o
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.session.layout import is_session_name
 from lucky_recorder.storage import checksums, reserve
-from lucky_recorder.storage.aside import LOST, SetAside, refuse_linked, set_aside
+from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
 
@@ -218,12 +218,13 @@ class _Planner:
             row = self._held.get(index)
             if row is None or row["dataset_from_index"] != first or self._differs(row):
                 return kept
-            if index not in self._listed:
-                try:
-                    whole.verify(self._folder, Episode(self._folder, row))
-                except (FormatError, VideoError) as error:
-                    self._why[index] = reason(error, self._path)
-                    return kept
+            is_listed = index in self._listed
+            try:
+                # Of what is listed the rows are read when they are counted anew.
+                (whole.verify_videos if is_listed else whole.verify)(self._folder, Episode(self._folder, row))
+            except (FormatError, VideoError) as error:
+                self._why[index] = reason(error, self._path)
+                return kept
             kept.append(row)
             first = row["dataset_to_index"]
         raise AssertionError
@@ -238,7 +239,7 @@ class _Planner:
 
     def _damage(self, index: int, row: Row) -> str:
         name = self._folder.data_file(row)
-        why = self._found.broken.get(name) or f"{name} does not hold it as meta/episodes says"
+        why = self._found.broken.get(name) or self._why.get(index) or f"{name} does not hold it as meta/episodes says"
         return (
             f"episode {index} is listed, and is not whole: {why}. An interrupted recording leaves nothing like this: "
             "bring the file back from a copy; nothing was changed"
