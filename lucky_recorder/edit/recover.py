@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import recovery as session_recovery
-from lucky_recorder.session.folder import NONE_EVER, is_begun, refuse_other_folders, sessions_under
+from lucky_recorder.session.folder import NONE_EVER, sessions_under
 from lucky_recorder.session.layout import INFO_PATH
 from lucky_recorder.storage.aside import SetAside
 from lucky_recorder.storage.lock import Lock
@@ -117,9 +117,7 @@ def _found_under(path: Path) -> tuple[list[Path], list[Path]]:
         datasets = sorted(p for p in path.iterdir() if not p.is_symlink() and dataset_recovery.is_dataset(p))
         if sessions or datasets:
             return sessions, datasets
-    # One whose recording was cut short before anything was finished is empty, but for what was set aside.
-    if not (path.is_dir() and is_begun(path)):
-        refuse_other_folders(path)
+    session_recovery.refuse_others(path)
     return [path], []
 
 
@@ -152,17 +150,27 @@ def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
 
 def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     planned = session_recovery.plan(path)
-    episodes = len(planned.episodes)
+    episodes, left = len(planned.episodes), _left(planned.left)
     is_session = bool(episodes) or planned.is_listed
-    why = _A_VIEW if planned.is_view else "" if is_session else NONE_EVER
+    said = _A_VIEW if planned.is_view else "" if is_session else NONE_EVER
+    why = "; ".join(part for part in (said, left) if part)
     if planned.is_empty:
         return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
     if not dry_run:
         session_recovery.carry_out(path, planned)
     verdict = Verdict.RECOVERED if is_session else Verdict.EMPTY
     if not dry_run and verdict is Verdict.RECOVERED:
-        verdict, why = _judged(check.check_session(path, decode=False), why)
+        # What somebody has put there was told of already.
+        faults = [fault for fault in check.check_session(path, decode=False) if fault.file not in planned.left]
+        verdict, why = _judged(faults, why)
     return Recovered(path, verdict, episodes, len(planned.unlisted), planned.set_aside, why)
+
+
+def _left(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
+    return f"{names[0]}{more} not the recorder's, and stayed in place; `lucky-recorder check` tells of every stray file"
 
 
 def _dataset(path: Path, dry_run: bool) -> Recovered:
@@ -183,4 +191,5 @@ def _judged(faults: Sequence[Any], why: str = "") -> tuple[Verdict, str]:
     """Say what has become of what was completed: what is wrong for another reason is not mended, and must be said."""
     if not faults:
         return Verdict.RECOVERED, why
-    return Verdict.FAULTY, f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"
+    remain = f"{len(faults)} faults remain, the first: {faults[0].file}: {faults[0].message}"
+    return Verdict.FAULTY, f"{remain}; {why}" if why else remain

@@ -14,11 +14,10 @@ import pyarrow as pa
 from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.session import layout, stored
-from lucky_recorder.session.carried import Row
+from lucky_recorder.session.carried import Carried, Row
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.storage import reserve
-from lucky_recorder.storage.aside import LOST
 from lucky_recorder.storage.lock import is_held
 from lucky_recorder.storage.untrusted import Folder, expand, format_errors
 from lucky_recorder.storage.write import TEMPORARY
@@ -120,7 +119,7 @@ class SessionFolder:
             return State.IN_PROGRESS
         parts = (keys.DATA, keys.VIDEOS, layout.META)
         names = [name for part in parts for name in self.files.files(part)]
-        has_left = bool(reserve.left_in(self.path)) or any(TEMPORARY in name.rsplit("/", 1)[-1] for name in names)
+        has_left = bool(reserve.left_in(self.path)) or any(TEMPORARY in n and layout.is_own_file(n) for n in names)
         return State.CUT_SHORT if has_left or not (self.is_video_only or self.is_current) else State.COMPLETE
 
     @property
@@ -218,14 +217,22 @@ class SessionFolder:
         carried = self.found.carried
         if carried is None and self.is_ours and not self.files.has(layout.TASKS_PATH):
             carried = find(self.files, (), None).carried
-        known = None if carried is None else list(carried.tasks) or [keys.DEFAULT_TASK]
-        if known is not None and not self.files.has(layout.TASKS_PATH):
-            return known
-        listed = self._listed_tasks()
-        # Tasks are only ever added: those of the latest episode are all.
-        return known if known is not None and len(known) > len(listed) else listed
+        return self.tasks_with(carried)
 
-    def _listed_tasks(self) -> list[str]:
+    def tasks_with(self, carried: Carried | None) -> list[str]:
+        """Return the listed task descriptions, and those after them that a data file carries.
+
+        Tasks are only ever added: those of the latest episode are all, and a list that is longer was written for
+        episodes that came after it.
+        """
+        known = [] if carried is None else list(carried.tasks) or [keys.DEFAULT_TASK]
+        if known and not self.files.has(layout.TASKS_PATH):
+            return known
+        return [*self.listed_tasks, *known[len(self.listed_tasks) :]]
+
+    @cached_property
+    def listed_tasks(self) -> list[str]:
+        """The task descriptions that ``tasks.parquet`` has, in order of ``task_index``; nothing else is looked at."""
         table = self.files.table(layout.TASKS_PATH, limits.MOST_LISTED)
         # By its type: the format does not say what the column of descriptions is called.
         texts = [f.name for f in table.schema if pa.types.is_string(f.type)]
@@ -366,14 +373,9 @@ def _refuse_other(path: Path) -> None:
     if not any((path / part).is_dir() for part in ("meta", "data", "videos")):
         if is_held(path):
             raise FormatError(f"{path}: {_NONE_YET}")
-        if is_begun(path):
+        if layout.is_session_name(path.name) or reserve.left_in(path):
             raise FormatError(f"{path}: {NONE_EVER}")
         raise FormatError(f"{path}: is no session: it has neither meta/ nor data/ nor videos/")
-
-
-def is_begun(path: Path) -> bool:
-    """Tell whether a folder is one that a recording was begun in, whatever is in it: by its name, or what was left."""
-    return layout.is_session_name(path.name) or (path / LOST).is_dir() or bool(reserve.left_in(path))
 
 
 def is_video_only(path: Path) -> bool:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, SESSIONS, lidar_key
+from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, SESSIONS, VIDEOS, lidar_key
 from lucky_recorder.errors import StorageError
 from lucky_recorder.storage.names import part
 from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
@@ -28,6 +28,16 @@ DATA_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet")
 # With several episodes per file each waits as a whole file of its own, its spool, until the data file is assembled.
 SPOOL = re.compile(rf"(?P<file>{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet)\.(?P<episode>\d{{1,9}})\.tmp")
 SCAN_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}([^/]+)-(\d{{3,}})\.parquet")
+_KEY = r"observation\.(?:images|masks)\.[^/]+"
+_CHUNK = r"chunk-\d{3}"
+# All that a recording writes below a session's folder, under its final name and while it is written.
+_OWN_FILE = re.compile(
+    rf"(?:{DATA}{_CHUNK}/(?:file-\d{{3}}\.parquet(?:\.\d{{1,9}}\.tmp)?|{LIDAR_PREFIX}[^/]+-\d{{3,}}\.(?:parquet|json|mp4))"
+    rf"|{VIDEOS}{_KEY}/{_CHUNK}/file-\d{{3}}\.(?:mp4|mkv|json)"
+    rf"|{EPISODES}/{_CHUNK}/file-\d{{3}}\.parquet|{META}/(?:(?:info|stats|checksums)\.json|tasks\.parquet))(?:\.tmp)?"
+    rf"|(?:{DATA}{LIDAR_PREFIX}|{VIDEOS}(?P<key>{_KEY})/(?P=key))[^/]*-take-\d{{6,}}\.(?:mp4|mkv)\.tmp"
+)
+_OWN_FOLDER = re.compile(rf"{DATA[:-1]}(/{_CHUNK})?|{VIDEOS[:-1]}(/{_KEY}(/{_CHUNK})?)?|{META}(/episodes(/{_CHUNK})?)?")
 # Readers sort paths as text: chunk-1000 would come before chunk-999.
 _SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
 
@@ -144,3 +154,13 @@ def spool_file(data_file: str, episode: int) -> str:
 def is_session_name(name: str) -> bool:
     """Tell whether a folder's name is a session's."""
     return bool(_SESSION_NAME.fullmatch(name))
+
+
+def is_own_file(name: str) -> bool:
+    """Tell whether a file below a session's folder has a name that a recording gives; all others are somebody's own."""
+    return bool(_OWN_FILE.fullmatch(name))
+
+
+def is_own_folder(name: str) -> bool:
+    """Tell whether a folder below a session's has a name that a recording gives."""
+    return bool(_OWN_FOLDER.fullmatch(name))

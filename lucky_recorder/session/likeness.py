@@ -99,11 +99,12 @@ def _unnamed(folder: SessionFolder, schema: Schema) -> Iterator[str]:
     not known what the session was to have, but only what it has.
     """
     whole = next((row[keys.EPISODE_INDEX] for row in folder.episodes.to_pylist() if row["success"]), None)
-    names = folder.files.files(keys.VIDEOS) + folder.files.files(keys.DATA)
+    found = folder.files.files(keys.VIDEOS) + folder.files.files(keys.DATA)
+    names = [name for name in found if layout.is_own_file(name)]
     streams = {stream.key: stream for stream in schema.streams if not stream.is_described}
     scans = {keys.lidar_key(scan.name): scan for scan in schema.scans}
     there = {name.split("/")[1] for name in names if name.startswith(keys.VIDEOS)} - set(folder.features)
-    there |= {keys.lidar_key(found[1]) for found in map(layout.SCAN_FILE.fullmatch, names) if found}
+    there |= {keys.lidar_key(scan[1]) for scan in map(layout.SCAN_FILE.fullmatch, names) if scan}
     for key in sorted(there | set(streams) | set(scans)):
         if key not in streams and key not in scans:
             yield f"{key!r}: only the session has it"

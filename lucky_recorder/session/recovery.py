@@ -7,6 +7,7 @@ as it was before or after it: killed in the midst, it is planned and carried out
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from lucky_recorder.session import layout, metadata, rebuilt, stored, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import episodes_schema, streams_of
-from lucky_recorder.session.folder import SessionFolder, is_begun, is_video_only, refuse_other_folders
+from lucky_recorder.session.folder import SessionFolder, is_video_only, refuse_other_folders
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
@@ -44,6 +45,7 @@ class Plan(NamedTuple):
         is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
         freed: The reserve of a recording that did not end: it goes first.
         is_view: Whether it is a copy for LeRobot, of which nothing was recorded.
+        left: What lies among the session's files and is none that a recording writes: it stays where it is.
     """
 
     episodes: tuple[Row, ...] = ()
@@ -57,6 +59,7 @@ class Plan(NamedTuple):
     is_listed: bool = False
     freed: tuple[str, ...] = ()
     is_view: bool = False
+    left: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -75,6 +78,7 @@ def plan(path: Path) -> Plan:
 
 
 def _planned(path: Path) -> Plan:
+    refuse_others(path)
     refuse_linked(path, (keys.DATA.rstrip("/"), keys.VIDEOS.rstrip("/"), layout.META))
     files = Folder(path)
     found = find(files, (), None)
@@ -82,8 +86,9 @@ def _planned(path: Path) -> Plan:
         return _without_episodes(_files(path), found)
     folder = SessionFolder(path)
     if folder.is_video_only:
-        planned = _without_episodes([name for name in _files(path) if TEMPORARY in name], found)
-        return planned._replace(is_listed=True)
+        planned = _without_episodes(_files(path), found)
+        unfinished = tuple(one for one in planned.set_aside if TEMPORARY in one.file)
+        return planned._replace(set_aside=unfinished, is_listed=True)
     if folder.info.get(metadata.VIEW) is True:
         # Its files are another session's, or carry nothing.
         return Plan(episodes=tuple(folder.listed.to_pylist()), is_listed=True, is_view=True)
@@ -92,15 +97,33 @@ def _planned(path: Path) -> Plan:
     return _Planner(folder, found).plan()
 
 
+def refuse_others(path: Path) -> None:
+    """Refuse a folder in which nothing says that this recorder has made it; nothing is touched.
+
+    A project may well have a ``data/`` of its own. What is in it is nobody's to move.
+
+    Raises:
+        FormatError: If it has no ``info.json``, no data file that carries episodes, and no session's name.
+    """
+    # One that was completed and had no episode has only its name left.
+    if path.is_dir() and (any(map(layout.is_session_name, (path.name, path.resolve().name))) or reserve.left_in(path)):
+        return
+    refuse_other_folders(path)
+    files = Folder(path)
+    if not files.has(layout.INFO_PATH) and not find(files, (), None).rows:
+        raise FormatError(
+            f"{path}: nothing in it says that it is a session of this recorder: it has no {layout.INFO_PATH}, no data "
+            "file that carries episodes, and is not called session_<date>_<time>; nothing was touched"
+        )
+
+
 def is_blank(path: Path) -> bool:
     """Tell whether it is a session whose recording ended before anything says what it was to hold.
 
     Raises:
         FormatError: If it is no session.
     """
-    # One that was completed has neither of the three folders any more.
-    if not is_begun(path):
-        refuse_other_folders(path)
+    refuse_others(path)
     files = Folder(path)
     return not files.has(layout.INFO_PATH) and not is_video_only(path) and _says_nothing(files, find(files, (), None))
 
@@ -121,8 +144,9 @@ def _lists_anything(path: Path) -> bool:
 
 def _without_episodes(names: Sequence[str], found: Found) -> Plan:
     """Plan for a recording that was cut short before its first episode was finished."""
-    said = [SetAside(name, found.broken.get(name) or _UNFINISHED) for name in names]
-    return Plan(set_aside=tuple(sorted(said, key=_by_weight)))
+    said = [SetAside(name, found.broken.get(name) or _UNFINISHED) for name in names if layout.is_own_file(name)]
+    left = tuple(name for name in names if not layout.is_own_file(name))
+    return Plan(set_aside=tuple(sorted(said, key=_by_weight)), left=left)
 
 
 def _by_weight(one: SetAside) -> tuple[bool, str]:
@@ -170,19 +194,25 @@ class _Planner:
         named = {*whole.names(self._folder, kept, self._names), *(name for name, _ in assembled), *consumed, *served}
         named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH}
         named |= {_META_FILE.format(*divmod(n, self._folder.files_per_chunk)) for n in range(self._writes)}
-        strays = [SetAside(name, self._reason(name, len(kept))) for name in self._names if name not in named]
-        is_right = not unlisted and self._folder.is_current and self._folder.tasks == tasks
+        strays = [name for name in self._names if name not in named]
+        aside = [SetAside(name, self._reason(name, len(kept))) for name in strays if layout.is_own_file(name)]
+        is_right = not unlisted and self._folder.is_current and self._lists(tasks)
         return Plan(
             episodes=tuple(kept),
             unlisted=unlisted,
             tasks=tuple(tasks),
             assembled=assembled,
             served=served,
-            set_aside=tuple(sorted(strays, key=_by_weight)),
+            set_aside=tuple(sorted(aside, key=_by_weight)),
+            left=tuple(name for name in strays if not layout.is_own_file(name)),
             writes_meta=not is_right,
             writes=self._writes,
             is_listed=True,
         )
+
+    def _lists(self, tasks: Sequence[str]) -> bool:
+        """Tell whether ``meta/`` itself has these tasks: what data files carry of them, other readers do not know."""
+        return self._folder.listed_tasks == tasks and self._folder.info.get("total_tasks") == len(tasks)
 
     def _chain(self) -> list[Row]:
         """Return the episodes from the first on without a gap: their numbers are their places."""
@@ -192,12 +222,13 @@ class _Planner:
             row = self._held.get(index)
             if row is None or row["dataset_from_index"] != first or self._differs(row):
                 return kept
-            if index not in self._listed:
-                try:
-                    whole.verify(self._folder, Episode(self._folder, row))
-                except (FormatError, VideoError) as error:
-                    self._why[index] = reason(error, self._path)
-                    return kept
+            is_listed = index in self._listed
+            try:
+                # Of what is listed the rows are read when they are counted anew.
+                (whole.verify_videos if is_listed else whole.verify)(self._folder, Episode(self._folder, row))
+            except (FormatError, VideoError) as error:
+                self._why[index] = reason(error, self._path)
+                return kept
             kept.append(row)
             first = row["dataset_to_index"]
         raise AssertionError
@@ -212,7 +243,7 @@ class _Planner:
 
     def _damage(self, index: int, row: Row) -> str:
         name = self._folder.data_file(row)
-        why = self._found.broken.get(name) or f"{name} does not hold it as meta/episodes says"
+        why = self._found.broken.get(name) or self._why.get(index) or f"{name} does not hold it as meta/episodes says"
         return (
             f"episode {index} is listed, and is not whole: {why}. An interrupted recording leaves nothing like this: "
             "bring the file back from a copy; nothing was changed"
@@ -235,7 +266,8 @@ class _Planner:
 
     def _tasks(self, unlisted: Sequence[Row]) -> list[str]:
         """Return every task: what is listed or carried, and of earlier versions' files what their rows say."""
-        known = list(self._folder.tasks)
+        # Every file was opened: also one whose episodes are listed may carry tasks that are not.
+        known = self._folder.tasks_with(self._found.carried)
         for row in unlisted:
             told = [task for task in row["tasks"] if task not in known]
             if not told:
@@ -299,7 +331,7 @@ def _write_meta(path: Path, planned: Plan) -> None:
     """Write ``meta/`` in the order of a recording: no file lists what is not there before it."""
     folder = SessionFolder(path)
     chunking = layout.Chunking(folder.files_per_chunk)
-    if not folder.files.has(layout.TASKS_PATH) or folder.tasks != list(planned.tasks):
+    if not folder.files.has(layout.TASKS_PATH) or folder.listed_tasks != list(planned.tasks):
         metadata.write_tasks(path / layout.TASKS_PATH, planned.tasks)
     if planned.unlisted:
         schema = episodes_schema(streams_of(folder.features))
@@ -315,10 +347,12 @@ def _remove(path: Path, names: Sequence[str]) -> None:
 
 
 def _remove_empty(path: Path) -> None:
-    """Leave no folder of a stream that has no file, as a recording does."""
+    """Leave no folder of a stream that has no file, as a recording does; those of somebody else stay."""
     for part in (keys.VIDEOS, keys.DATA, layout.META):
         folders = sorted((p for p in (path / part).rglob("*") if p.is_dir()), reverse=True)
         for folder in (*folders, path / part):
-            if folder.is_dir() and not any(folder.iterdir()):
+            is_own = layout.is_own_folder(folder.relative_to(path).as_posix())
+            # A disk that is mounted there cannot be removed.
+            if is_own and folder.is_dir() and not os.path.ismount(folder) and not any(folder.iterdir()):
                 with storage_errors(folder):
                     folder.rmdir()

@@ -293,8 +293,9 @@ class SessionSink:
     def _remove_strays(self) -> None:
         """Leave no folder of a stream that has no file: folders appear only for the streams a session has recorded."""
         for folder in (self.root / keys.VIDEOS).glob("*"):
-            # Every file's name has a dot, and no folder's below a stream's own.
-            if not any(folder.rglob("*.*")):
+            # What somebody else has put there stays, be it empty.
+            is_own = layout.is_own_folder(folder.relative_to(self.root).as_posix())
+            if is_own and all(found.is_dir() for found in folder.rglob("*")):
                 shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             (self.root / keys.VIDEOS).rmdir()

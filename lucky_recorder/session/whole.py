@@ -42,6 +42,16 @@ def verify(folder: SessionFolder, episode: Episode) -> None:
         indices = rows[keys.INDEX].to_numpy() if keys.INDEX in rows.column_names else np.array([])
         if len(indices) != episode.length or not np.array_equal(indices, first + np.arange(len(indices))):
             raise FormatError(f"episode {episode.index}: its rows do not run from {first} on")
+    verify_videos(folder, episode)
+
+
+def verify_videos(folder: SessionFolder, episode: Episode) -> None:
+    """Count the frames of an episode's videos; nothing is decoded.
+
+    Raises:
+        FormatError: If one is missing, or has not as many as its row of ``meta/episodes`` says.
+        VideoError: If one cannot be read.
+    """
     for name, stream in folder.cameras.items():
         if episode.has_video(name):
             path = episode.video_path(name)

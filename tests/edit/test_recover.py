@@ -147,9 +147,9 @@ def test_nothing_set_aside_is_written_over(tmp_path: Path) -> None:
     path = tmp_path / NAME
     cut_short(path).sink.close()
     for content in ("one", "two"):
-        (path / "data/stray.bin").write_text(content)
-        assert [one.file for one in recovered(path).set_aside] == ["data/stray.bin"]
-    assert [(path / f"lost+found/data/stray.bin{n}").read_text() for n in ("", ".2")] == ["one", "two"]
+        (path / "meta/info.json.tmp").write_text(content)
+        assert [one.file for one in recovered(path).set_aside] == ["meta/info.json.tmp"]
+    assert [(path / f"lost+found/meta/info.json.tmp{n}").read_text() for n in ("", ".2")] == ["one", "two"]
 
 
 @pytest.mark.parametrize("file", [DATA.format(0), "videos/observation.images.Front/chunk-000/file-000.mp4"])

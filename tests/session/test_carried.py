@@ -114,7 +114,7 @@ def test_a_linked_session_in_a_folder_is_left_alone(session: Path) -> None:
 
 
 def test_a_name_that_is_no_text_is_set_aside_as_it_is(session: Path) -> None:
-    name = b"stray-\xff.tmp"
+    name = b"lidar-\xff-take-000003.mp4.tmp"
     (session / "data" / os.fsdecode(name)).write_bytes(b"")
     lr.recover(session)
     assert name in os.listdir(os.fsencode(session / "lost+found/data"))

@@ -198,7 +198,7 @@ def test_a_session_whose_files_carry_too_little_is_refused(tmp_path: Path, monke
 
 def test_a_session_without_rows_is_refused(tmp_path: Path) -> None:
     without = dataclasses.replace(schema(), has_rows=False)
-    recording = Recording(tmp_path / "session", without)
+    recording = Recording(tmp_path / "session_2026-10-08_14-30-05", without)
     recording.keep(3)
     recording.close()
     assert "a session without rows says nothing of itself" in refused(recording.root, without, kind=FormatError)
