@@ -45,7 +45,7 @@ class Losses:
 
 
 def _further(error: LuckyRecorderError, failure: LuckyRecorderError) -> str:
-    """Return what an error says beyond what has failed before: the same file often fails again, with more to be said."""
+    """Return what an error says that is new: the same file often fails again, with more to be said."""
     text = without_space(str(error))
     for known in _said(failure):
         if text == known or text.startswith(f"{known}; "):

@@ -39,11 +39,11 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def fill(env: Any) -> None:
+def fill(env: Any, episodes: int = 60, length: int = LENGTH) -> None:
     """Record until something is refused; one episode after another, so that it is told of in time."""
-    for episode in range(60):
+    for episode in range(episodes):
         env.reset(seed=episode)
-        for t in range(LENGTH):
+        for t in range(length):
             env.step(np.array([t], np.float32))
         env.observer.flush()
     env.close()
@@ -165,11 +165,7 @@ def test_what_is_said_of_episodes_is_what_the_session_shows(
     with small_disk(env.session_path / part, kilobytes), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(lr.LuckyRecorderError) as raised:
-            for episode in range(200):
-                env.reset(seed=episode)
-                for t in range(5):
-                    env.step(np.array([t], np.float32))
-                env.observer.flush()
+            fill(env, 200, 5)
         with contextlib.suppress(lr.LuckyRecorderError):
             env.close()
         told, kept = str(raised.value), env.observer.counts.kept
