@@ -14,6 +14,8 @@ import atexit
 import contextlib
 import functools
 import inspect
+import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -32,11 +34,14 @@ Then = Literal["raise", "forget", "send again"]
 _SHORT_S = 0.001
 # So many are held back at a time. Who sends one more means it: it is raised at once.
 MOST_HELD = 2
+# Before the queues and managers of `multiprocessing` are shut down, as at exit.
+_FIRST = 100
 # SIGHUP is sent when a terminal is closed; Windows has none.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _open: dict[int, Callable[[], None]] = {}
 _is_ending = False
+_finalizer: multiprocessing.util.Finalize | None = None
 
 
 def guard(key: int, close: Callable[[], None]) -> None:
@@ -52,6 +57,7 @@ def guard(key: int, close: Callable[[], None]) -> None:
     # module has registered the end of its display when the first context was made; sessions must be closed before.
     atexit.unregister(_close_all)
     atexit.register(_close_all)
+    _watch_child()
 
 
 def release(key: int) -> None:
@@ -60,6 +66,37 @@ def release(key: int) -> None:
     if not _open:
         _handle(_on_signal, signal.SIG_DFL)
         atexit.unregister(_close_all)
+
+
+def _watch_child() -> None:
+    """Have sessions closed at the end of a process of `multiprocessing`, which may run nothing registered at exit."""
+    global _finalizer
+    if multiprocessing.parent_process() is None:
+        return
+    if _finalizer is not None:
+        _finalizer.cancel()
+    _finalizer = multiprocessing.util.Finalize(None, _close_in_child, exitpriority=_FIRST)
+
+
+def _close_in_child() -> None:
+    # Python waits for other threads before it runs what is registered at exit, but after what is registered here. They
+    # may be recording still.
+    if _other_threads():
+        threading.Thread(target=_close_after_threads, name="lucky_recorder_exit").start()
+    else:
+        _close_all()
+
+
+def _close_after_threads() -> None:
+    while threads := _other_threads():
+        for thread in threads:
+            thread.join()
+    _close_all()
+
+
+def _other_threads() -> list[threading.Thread]:
+    ours = threading.current_thread(), threading.main_thread()
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread not in ours]
 
 
 def warn_forgotten(folder: object, failure: Exception | None) -> None:
