@@ -12,6 +12,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
+import inspect
+import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -30,11 +34,14 @@ Then = Literal["raise", "forget", "send again"]
 _SHORT_S = 0.001
 # So many are held back at a time. Who sends one more means it: it is raised at once.
 MOST_HELD = 2
+# Before the queues and managers of `multiprocessing` are shut down, as at exit.
+_FIRST = 100
 # SIGHUP is sent when a terminal is closed; Windows has none.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _open: dict[int, Callable[[], None]] = {}
 _is_ending = False
+_finalizer: multiprocessing.util.Finalize | None = None
 
 
 def guard(key: int, close: Callable[[], None]) -> None:
@@ -50,6 +57,7 @@ def guard(key: int, close: Callable[[], None]) -> None:
     # module has registered the end of its display when the first context was made; sessions must be closed before.
     atexit.unregister(_close_all)
     atexit.register(_close_all)
+    _watch_child()
 
 
 def release(key: int) -> None:
@@ -58,6 +66,37 @@ def release(key: int) -> None:
     if not _open:
         _handle(_on_signal, signal.SIG_DFL)
         atexit.unregister(_close_all)
+
+
+def _watch_child() -> None:
+    """Have sessions closed at the end of a process of `multiprocessing`, which may run nothing registered at exit."""
+    global _finalizer
+    if multiprocessing.parent_process() is None:
+        return
+    if _finalizer is not None:
+        _finalizer.cancel()
+    _finalizer = multiprocessing.util.Finalize(None, _close_in_child, exitpriority=_FIRST)
+
+
+def _close_in_child() -> None:
+    # Python waits for other threads before it runs what is registered at exit, but after what is registered here. They
+    # may be recording still.
+    if _other_threads():
+        threading.Thread(target=_close_after_threads, name="lucky_recorder_exit").start()
+    else:
+        _close_all()
+
+
+def _close_after_threads() -> None:
+    while threads := _other_threads():
+        for thread in threads:
+            thread.join()
+    _close_all()
+
+
+def _other_threads() -> list[threading.Thread]:
+    ours = threading.current_thread(), threading.main_thread()
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread not in ours]
 
 
 def warn_forgotten(folder: object, failure: Exception | None) -> None:
@@ -103,60 +142,121 @@ def _handle(found: Handler, handler: Handler) -> None:
         return
     for number in _ENDING:
         with contextlib.suppress(ValueError):  # an interpreter within another sets no handlers
-            if _held.is_on:
+            if signal.getsignal(number) == _held.take:
                 if _held.handlers.get(number) is found:
                     _held.handlers[number] = handler
             elif signal.getsignal(number) is found:
                 signal.signal(number, handler)
 
 
+# The function in C, behind what makes enumerations of its numbers.
+_set_in_c = inspect.unwrap(signal.signal)
+
+
+def _set_handlers(handlers: dict[int, Handler]) -> None:
+    """Set handlers, all or none of them: no signal is handled between the first and the last.
+
+    To block signals would not do: any other thread may take them, and this one handles them all the same.
+    """
+    numbers = [int(number) for number in handlers]
+    set_ones = [handler if callable(handler) else int(handler or 0) for handler in handlers.values()]
+    list(map(_set_in_c, numbers, set_ones))
+
+
+class _Block:
+    """A `held_back` block that runs. It goes with the frame of it, whatever strikes there."""
+
+
 class _Held:
     """The signals that are held back.
 
+    A signal may strike at any line, here too. So `take` raises nothing before every signal has its own handler again,
+    and handlers are given and taken all at once.
+
     Attributes:
-        is_on: Whether any are.
         handlers: What they are handled by otherwise.
-        numbers: Those that have come and are not raised yet.
+        numbers: Those that have come and are not raised yet, each once.
         count: How many have come.
     """
 
     def __init__(self) -> None:
-        self.is_on = False
         self.handlers: dict[int, Handler] = {}
         self.numbers: list[int] = []
         self.count = 0
+        self._block: Callable[[], _Block | None] = lambda: None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a block runs."""
+        return self._block() is not None
 
     def take(self, number: int, frame: FrameType | None) -> None:
-        """Keep a signal for later, unless as many are kept as may be."""
+        """Keep a signal for later; one too many, or one that comes when nothing is held back, is raised at once."""
         self.count += 1
-        self.numbers.append(number)
-        if self.count > MOST_HELD:
-            self.raise_now()
+        if number not in self.numbers:
+            self.numbers.append(number)
+        if not self.is_on or self.count > MOST_HELD:
+            try:
+                self._give_back(is_over=not self.is_on)
+                self.raise_now()
+            finally:
+                if self.numbers:
+                    self.raise_now()
 
-    def hold(self, number: int) -> None:
-        """Take a signal over from what handles it."""
-        handler = signal.getsignal(number)
-        # To end a process by Ctrl-C at once is somebody's choice: it is not what Python does.
-        if callable(handler) or (handler is signal.SIG_DFL and number in _ENDING):
-            self.handlers[number] = handler
-            signal.signal(number, self.take)
+    def hold(self, block: _Block) -> None:
+        """Take the signals over from what handles them."""
+        handlers: dict[int, Handler] = {}
+        for number in (signal.SIGINT, *_ENDING):
+            handler = signal.getsignal(number)
+            if handler == self.take:  # its own handler could not be given back
+                handler = self.handlers.get(number)
+            # To end a process by Ctrl-C at once is somebody's choice: it is not what Python does.
+            if callable(handler) or (handler is signal.SIG_DFL and number in _ENDING):
+                handlers[number] = handler
+        self.handlers = handlers
+        self.count = 0
+        self._block = weakref.ref(block)
+        _set_handlers(dict.fromkeys(handlers, self.take))
 
     def let_go(self) -> None:
+        """End the block."""
+        # In this order: until the very moment in which they are handled as ever, signals are kept.
+        self._give_back(is_over=True)
+        self._block = lambda: None
+
+    def _give_back(self, is_over: bool) -> None:
         """Give every signal back to what has handled it, unless somebody has set another handler meanwhile."""
-        self.is_on = False
+        try:
+            _set_handlers(self._own(is_over))
+        except BaseException:  # a handler that somebody has set meanwhile may raise here
+            _set_handlers(self._own(is_over))
+            raise
+
+    def _own(self, is_over: bool) -> dict[int, Handler]:
+        own: dict[int, Handler] = {}
         for number, handler in self.handlers.items():
-            if signal.getsignal(number) == self.take:
-                signal.signal(number, handler)
+            now = signal.getsignal(number)
+            if now == self.take or (now is _on_signal and handler is signal.SIG_DFL):
+                # What would end the process at once raises an exit as long as the block is not left.
+                own[number] = _on_signal if handler is signal.SIG_DFL and not is_over else handler
+        return own
 
     def raise_now(self) -> None:
-        """Have those that have come handled, in their order; the first that raises is the last."""
-        numbers, self.numbers = self.numbers, []
-        for number in dict.fromkeys(numbers):
-            handler = self.handlers.get(number)
-            if callable(handler):
-                handler(number, None)
-            elif handler is signal.SIG_DFL:
-                _on_signal(number, None)
+        """Have those that have come handled. What ends the process comes last, so that this is what is raised."""
+        try:
+            for number in (signal.SIGINT, *_ENDING):
+                if number in self.numbers:
+                    self._raise(number)
+        finally:
+            if self.numbers:
+                self.raise_now()
+
+    def _raise(self, number: int) -> None:
+        handler = self.handlers.get(number)
+        forget = functools.partial(self.numbers.remove, number)
+        handle = functools.partial(handler if callable(handler) else _on_signal, number, None)
+        # As in `_set_handlers`: another signal that strikes in between would have this one lost.
+        list(map(functools.partial.__call__, (forget, handle)))
 
 
 _held = _Held()
@@ -166,9 +266,9 @@ _held = _Held()
 def held_back(then: Then = "raise") -> Iterator[None]:
     """Hold back signals in a ``with`` block: what they raise is raised when it is over.
 
-    At most `MOST_HELD` are; one more is raised at once, so that a hanging disk can still be left. Signals that are
-    ignored, or handled by what is not Python, are left alone. It does nothing inside of another such block, nor in any
-    thread but the main one, where signals raise nothing.
+    At most `MOST_HELD` are; one more is raised at once, and so are those after it, so that a hanging disk can still be
+    left. Signals that are ignored, or handled by what is not Python, are left alone. It does nothing inside of another
+    such block, nor in any thread but the main one, where signals raise nothing.
 
     Args:
         then: What becomes afterwards of those that have come: what they raise is raised, or they are forgotten, or they
@@ -177,21 +277,34 @@ def held_back(then: Then = "raise") -> Iterator[None]:
     if _held.is_on or not _is_main():
         yield
         return
-    _held.handlers.clear()
-    _held.count = 0
+    block = _Block()
     try:
         with contextlib.suppress(ValueError):  # as in `_handle`
-            for number in (signal.SIGINT, *_ENDING):
-                _held.hold(number)
-        _held.is_on = True
+            _held.hold(block)
         yield
     finally:
-        _held.let_go()
-        if then == "raise":
-            _held.raise_now()
-        elif then == "send again" and _held.numbers:
-            threading.Thread(target=_send_again, args=(list(_held.numbers),), daemon=True).start()
-        _held.numbers.clear()
+        try:
+            _held.let_go()
+            del block
+            _end_held(then)
+        finally:
+            # What is left, where another signal has struck just now. Where a third one has, the next block raises it.
+            if _held.numbers:
+                _end_held(then)
+
+
+def _end_held(then: Then) -> None:
+    if then == "raise":
+        _held.raise_now()
+        return
+    if then == "send again" and _held.numbers:
+        threading.Thread(target=_send_again, args=(list(_held.numbers),), daemon=True).start()
+    _held.numbers.clear()
+
+
+def is_insisted() -> bool:
+    """Tell whether more signals have come in this block than are held back: whoever sent them waits for nothing."""
+    return _held.is_on and _held.count > MOST_HELD and _is_main()
 
 
 def _send_again(numbers: list[int]) -> None:

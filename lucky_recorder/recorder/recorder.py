@@ -297,7 +297,9 @@ class Recorder:
             with contextlib.suppress(LuckyRecorderError):
                 self.close(f"the session stopped by itself: {error}")
         else:
-            self.end(Outcome(False, Reason.ERROR), of)
+            # Whoever interrupts is heard, also where the worker hangs.
+            with contextlib.suppress(*() if isinstance(error, Exception) else (LuckyRecorderError,)):
+                self.end(Outcome(False, Reason.ERROR), of)
 
     # Its takes.
 

@@ -103,6 +103,9 @@ class Recording:
             if source.has_rates:
                 self._lay_out()
         except BaseException:  # also an interrupt: a thread and a GL context must not stay behind
+            if exits.is_insisted():
+                self._worker.leave(self._committer.close)
+                raise
             with contextlib.suppress(LuckyRecorderError):
                 self._worker.call(self._committer.close)
             self._worker.stop()
@@ -268,7 +271,8 @@ class Recording:
     def close(self) -> None:
         """End the open take as failed, finish what is queued, write what the sinks still hold, end the worker.
 
-        Calling it again does nothing. An interrupt is raised only after all this; a second one gives up.
+        Calling it again does nothing. An interrupt is raised only after all this; whoever insists has it given up: the
+        worker ends it if it ever can, and nobody waits for it any more.
 
         Raises:
             LuckyRecorderError: The first thing that failed, with a count of what was dropped after it.
@@ -279,8 +283,10 @@ class Recording:
             raise self.counts.failure
         try:
             self._finish()
-        except Exception:  # the worker hangs, or the disk: another close() must not wait for it again
-            self._is_given_up = True
+        except BaseException:
+            if not self._committer.is_closed:  # the worker hangs, or the disk: another close() must not wait for it
+                self._is_given_up = True
+                self._worker.leave(self._committer.close)
             raise
         if self._worker.error is not None:
             self._committer.fail(None, as_ours(self._worker.error, "the recorder's worker failed"))
@@ -289,24 +295,32 @@ class Recording:
             raise failure
 
     def _finish(self) -> None:
+        """Do all that ends a session, also if a part of it fails or is interrupted; an interrupt is raised last."""
+        interrupt: BaseException | None = None
+        failure: Exception | None = None
+        jobs = (self._end_stopped, lambda: self._worker.call(self._committer.close), self._worker.stop)
         try:
-            _despite_interrupt(lambda: self.end(Outcome(False, Reason.STOPPED)))
+            # Each may be run twice: an interrupt may have struck before it was queued, or after it.
+            for job in jobs:
+                while True:
+                    try:
+                        job()
+                    except Exception as error:
+                        failure = failure or error
+                    except BaseException as error:
+                        if interrupt is not None or exits.is_insisted():
+                            raise
+                        interrupt = error
+                        continue
+                    break
+            if failure is not None:
+                raise failure
         finally:
-            try:
-                _despite_interrupt(lambda: self._worker.call(self._committer.close))
-            finally:
-                self._worker.stop()
+            if interrupt is not None:
+                raise interrupt
 
-
-def _despite_interrupt(job: Callable[[], Any]) -> None:
-    """Run a job that may be run twice to its end, also if an interrupt strikes in the midst of it; then raise that."""
-    try:
-        job()
-    except Exception:
-        raise
-    except BaseException:  # an interrupt or an exit, which may have struck before the job was queued, or after it
-        job()
-        raise
+    def _end_stopped(self) -> None:
+        self.end(Outcome(False, Reason.STOPPED))
 
 
 def _queue_depth(source: Source) -> int:

@@ -138,6 +138,15 @@ class Worker:
         self._jobs.put(None)
         self._thread.join(self._timeout)
 
+    def leave(self, last: Job) -> None:
+        """Wait for this thread no more: if it ever goes on, it runs what is queued and one more job, and ends."""
+        if self._is_forked or not self._is_running or self._has_stalled:
+            return
+        self._has_stalled = True
+        # Also into a full queue: who leaves does not wait for room.
+        self._jobs.put(last)
+        self._jobs.put(None)
+
     def _wait(self, done: threading.Lock) -> None:
         """Wait until a gate is opened; gives up only when no job has finished for ``timeout_s``."""
         # In short waits: whenever another job has finished, the time starts again.
