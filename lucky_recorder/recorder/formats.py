@@ -63,11 +63,11 @@ def _refuse_no_task(settings: RecorderSettings, session: Path, tasks: Sequence[s
 
 
 def first_take(settings: RecorderSettings) -> int:
-    """Return the number of a recording's first take: as many episodes as the session that is gone on with has.
+    """Return the number of a recording's first take: the one after the last of the session that is gone on with.
 
     What is drawn by chance, such as the noise of a depth sensor, goes by the take. It must not be drawn again.
     """
-    return 0 if settings.resume is None else session_resumed.count(settings.resume.absolute())
+    return 0 if settings.resume is None else session_resumed.takes(settings.resume.absolute())
 
 
 def own_sinks(settings: RecorderSettings, sinks: Iterable[Sink]) -> tuple[Sink, ...]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lucky_recorder.episode import keys, limits
+from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session import layout, rows
@@ -30,17 +31,24 @@ class Carried(NamedTuple):
         tasks: Every task description that is known by the file's last episode, in index order.
         reproducible: Whether every episode of the file is.
         pixels: What was counted of the colour streams in the file's episodes, by key.
+        takes: Takes up to the file's last episode, those that were discarded included; None in files of versions that
+            did not write it.
+        beside: What `unlisted` says of the streams that ``info.json`` does not speak of; None as above.
     """
 
     info: Mapping[str, Any]
     tasks: Sequence[str]
     reproducible: bool
     pixels: Mapping[str, PixelHistogram]
+    takes: int | None = None
+    beside: Mapping[str, Mapping[str, Any]] | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain JSON values, for `rows.write`."""
         pixels = {key: one.dump() for key, one in self.pixels.items()}
-        return {"info": self.info, "tasks": list(self.tasks), "reproducible": self.reproducible, "pixels": pixels}
+        said = {"info": self.info, "tasks": list(self.tasks), "reproducible": self.reproducible, "pixels": pixels}
+        later = {"takes": self.takes, "streams": self.beside}
+        return said | {key: value for key, value in later.items() if value is not None}
 
     def followed_by(self, later: Carried) -> Carried:
         """Return what a file carries that holds the episodes of both."""
@@ -48,6 +56,19 @@ class Carried(NamedTuple):
         for key, one in later.pixels.items():
             pixels[key] = pixels[key].merge(one) if key in pixels else one
         return later._replace(reproducible=self.reproducible and later.reproducible, pixels=pixels)
+
+
+def unlisted(schema: Schema) -> dict[str, dict[str, Any]]:
+    """Say what ``info.json`` does not: what the masks, combined files and lidars of a recording are, by their keys."""
+    said: dict[str, dict[str, Any]] = {}
+    for stream in schema.streams:
+        if not stream.is_described:
+            said[stream.key] = {"width": stream.width, "height": stream.height, "fps": str(stream.rate)}
+            if "labels" in stream.info:
+                said[stream.key]["labels"] = stream.info["labels"]
+    for scan in schema.scans:
+        said[keys.lidar_key(scan.name)] = {**scan.description, "video proxy": scan.has_proxy}
+    return said
 
 
 class DataFile(NamedTuple):
@@ -152,7 +173,14 @@ def _carried(session: Any) -> Carried:
         raise ValueError(f"the note {keys.SESSION_FOOTER.decode()} has no tasks")
     if not isinstance(reproducible, bool) or not isinstance(pixels, dict):
         raise ValueError(f"the note {keys.SESSION_FOOTER.decode()} has no pixels")
-    return Carried(info, tasks, reproducible, {key: PixelHistogram.load(one) for key, one in pixels.items()})
+    # Versions before did not write these two.
+    takes, beside = session.get("takes"), session.get("streams")
+    if takes is not None and not (type(takes) is int and 0 <= takes < 1 << 62):
+        raise ValueError(f"the note {keys.SESSION_FOOTER.decode()} has no number of takes")
+    if beside is not None and not (isinstance(beside, dict) and all(isinstance(one, dict) for one in beside.values())):
+        raise ValueError(f"the note {keys.SESSION_FOOTER.decode()} has no streams")
+    counted = {key: PixelHistogram.load(one) for key, one in pixels.items()}
+    return Carried(info, tasks, reproducible, counted, takes, beside)
 
 
 def stage_assembled(

@@ -10,7 +10,9 @@ from lucky_recorder.episode import keys
 from lucky_recorder.episode.schema import ScanStream, Schema, Stream
 from lucky_recorder.errors import shown
 from lucky_recorder.lazy import lazy
+from lucky_recorder.session import carried as footers
 from lucky_recorder.session import layout, metadata
+from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.folder import SessionFolder
 
 if TYPE_CHECKING:
@@ -93,7 +95,38 @@ def moved(folder: SessionFolder, schema: Schema) -> list[str]:
 
 
 def _unnamed(folder: SessionFolder, schema: Schema) -> Iterator[str]:
-    """Compare what ``meta/`` does not speak of, masks, combined files and lidars, with what lies there of it.
+    """Compare what ``meta/`` does not speak of: masks, combined files and lidars. The last data file carries it."""
+    carried = last_carried(folder)
+    had = None if carried is None else carried.beside
+    if had is None:
+        yield from _unsaid(folder, schema)
+        return
+    given = json.loads(json.dumps(footers.unlisted(schema)))
+    for key in sorted({*had, *given}):
+        if key in had and key in given:
+            yield from _parts(key, had[key], given[key])
+        else:
+            yield f"{key!r}: only {'the session' if key in had else 'this recording'} has it"
+
+
+def _parts(key: str, had: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
+    is_lidar = key.startswith(keys.LIDAR_PREFIX)
+    name = f"lidar {key.removeprefix(keys.LIDAR_PREFIX)!r}" if is_lidar else repr(key)
+    for part in dict.fromkeys((*given, *had)):
+        told = "frames per second" if part == "fps" and not is_lidar else part
+        yield from _differs(f"{name} {told}", had.get(part, _NONE), given.get(part, _NONE))
+
+
+def last_carried(folder: SessionFolder) -> Carried | None:
+    """Return what the file of the last episode carries; None without an episode, and of the versions before."""
+    if not folder.episodes.num_rows:
+        return None
+    row = folder.episodes.slice(folder.episodes.num_rows - 1).to_pylist()[0]
+    return folder.read_data(row, lambda name: footers.read(folder.files, name)).carried
+
+
+def _unsaid(folder: SessionFolder, schema: Schema) -> Iterator[str]:
+    """Compare with what lies there, in a session of a version whose data files do not carry it.
 
     An episode that succeeded has every stream. Another may lack one that has failed, so where none has succeeded it is
     not known what the session was to have, but only what it has.

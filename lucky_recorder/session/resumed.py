@@ -80,10 +80,21 @@ def _refuse_earlier(folder: SessionFolder) -> None:
                 )
 
 
-def count(root: Path) -> int:
-    """Count the episodes that are there; in a session that was cut short, all that may be."""
+def takes(root: Path) -> int:
+    """Count the takes up to the last episode that is there; in a session that was cut short, all that may be.
+
+    Those that were discarded count too. Where an earlier version wrote the session they are not known, and the
+    episodes are counted.
+
+    Raises:
+        FormatError: If the file of the last episode cannot be read.
+    """
     folder = _folder(root)
-    return 0 if folder is None else folder.episodes.num_rows
+    if folder is None:
+        return 0
+    said = likeness.last_carried(folder)
+    count: int = folder.episodes.num_rows
+    return count if said is None or said.takes is None else max(count, said.takes)
 
 
 def tasks(root: Path) -> list[str]:

@@ -142,7 +142,8 @@ class SessionSink:
         if self._chunking.episodes_per_file > 1:
             path = path.with_name(layout.spool_file(path.name, episode))
         known = [*self._metadata.tasks, *new_tasks]
-        said = Carried(self._metadata.info, known, record.reproducible, self._pixels(record)).plain()
+        pixels, beside = self._pixels(record), carried.unlisted(self._schema)
+        said = Carried(self._metadata.info, known, record.reproducible, pixels, record.take + 1, beside).plain()
         return stage(
             path,
             lambda p: rows.write(p, tables, [row], said),

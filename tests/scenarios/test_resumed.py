@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import mujoco
+import numpy as np
 import pytest
 
 import lucky_recorder as lr
@@ -66,3 +69,39 @@ def test_every_stream_goes_on(tmp_path: Path, is_seeded: bool) -> None:
     assert len(check_session(parts)) == 5
     if bundles:
         assert len(check_koyu(tmp_path / "bundles").episodes) == 10
+
+
+class Still(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment that begins every episode alike, so that only the noise of a sensor tells them apart."""
+
+    def reset(self, **given: Any) -> Any:
+        answer = self.env.reset(**given)
+        self.unwrapped.data.qpos[:] = self.unwrapped.model.qpos0
+        mujoco.mj_forward(self.unwrapped.model, self.unwrapped.data)
+        return answer
+
+
+def _attempt(outcomes: Sequence[bool], per_file: int, **place: Any) -> Path:
+    noisy = lr.Camera("front", width=64, height=48, depth_mode="depth_only", sensor_model="ActiveStereo")
+    settings = {"cameras": [noisy], "discard_and_retry_failed": True, "episodes_per_file": per_file}
+    env = lr.RecordSession(Still(gym.make("LuckyRecorder/PickCube-v0")), **settings, **place)
+    for outcome in outcomes:
+        env.reset()
+        for _ in range(3):
+            env.step(np.zeros(env.action_space.shape, np.float32))
+        env.end_episode(success=outcome)
+    env.close()
+    assert env.session_path is not None
+    return env.session_path
+
+
+@pytest.mark.parametrize("per_file", [1, 3])
+def test_noise_is_not_drawn_again_where_attempts_were_discarded(tmp_path: Path, per_file: int) -> None:
+    parts = [False, True], [False, False, True], [True]
+    whole = _attempt([outcome for part in parts for outcome in part], per_file, output_dir=tmp_path / "whole")
+    path = _attempt(parts[0], per_file, output_dir=tmp_path / "parts")
+    for part in parts[1:]:
+        _attempt(part, per_file, resume=path)
+    noise = {np.stack(list(episode.depth("front").codes)).tobytes() for episode in check_session(path)}
+    assert len(noise) == 3
+    assert contents(path) == contents(whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import lucky_recorder as lr
+from lucky_recorder.episode import keys
 from tests.session.building import Recording, arm_schema, camera, depth, lidar, mask, rgbd
 
 FIELDS = {"files_per_chunk": 3, "episodes_per_file": 1, "metadata_every": 2}
@@ -60,3 +62,11 @@ def read(root: Path, cameras: Sequence[str] = ("Front",)) -> list[tuple[Any, ...
         )
         for episode in lr.Session(root)
     ]
+
+
+def forget(path: Path, *parts: str) -> None:
+    """Leave out of a data file's footer what earlier versions have not written there."""
+    table = pq.ParquetFile(path).read()
+    said = json.loads(table.schema.metadata[keys.SESSION_FOOTER])
+    kept = json.dumps({key: value for key, value in said.items() if key not in parts}).encode()
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, keys.SESSION_FOOTER: kept}), path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -21,7 +22,7 @@ from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage.lock import hold
 from tests.session.building import Recording, arm_schema, camera, depth, lidar, mask, rgbd
 from tests.session.foreign import EVERY_STREAM, Recorder, write_session
-from tests.session.resuming import in_parts, schema
+from tests.session.resuming import forget, in_parts, schema
 
 CHUNKING = Chunking(3)
 HOLD = """
@@ -125,6 +126,19 @@ def refused(path: Path, schema: Schema, chunking: Chunking = CHUNKING, kind: Any
 @pytest.mark.parametrize(("other", "message"), OTHERS.values(), ids=OTHERS)
 def test_what_would_be_written_otherwise_is_refused(session: Path, other: Schema, message: str) -> None:
     assert message in refused(session, other)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [case for name, case in OTHERS.items() if name.startswith(("combined", "mask", "lidar"))],
+)
+def test_a_session_of_the_version_before_is_compared_by_what_lies_there(
+    session: Path, tmp_path: Path, other: Schema, message: str
+) -> None:
+    shutil.copytree(session, tmp_path / "session")
+    for file in (tmp_path / "session").glob("data/*/file-*.parquet"):
+        forget(file, "streams", "takes")
+    assert message in refused(tmp_path / "session", other)
 
 
 @pytest.mark.parametrize(
