@@ -74,8 +74,8 @@ class Channel:
         total, added = held.item(), np.asarray(value).item()
         allow_nan = not (math.isfinite(total) and math.isfinite(added))
         remedy = (
-            f"it is the sum of {total:g} and {added:g}, of the steps that a row stands for, and larger than {self.dtype} "
-            "holds; record a row of every step, by data_hz, or smaller values"
+            f"it is the sum of {total:g} and {added:g}, of steps of one row, and larger than {self.dtype} holds; "
+            "record a row of every step, by data_hz, or smaller values"
         )
         return exact(self.name.removeprefix(OWN), total + added, self.shape, self.dtype, allow_nan, remedy)
 
