@@ -73,7 +73,11 @@ class Channel:
         # As plain numbers, which do not wrap around; what was NaN or infinite before may stay so.
         total, added = held.item(), np.asarray(value).item()
         allow_nan = not (math.isfinite(total) and math.isfinite(added))
-        return exact(self.name.removeprefix(OWN), total + added, self.shape, self.dtype, allow_nan)
+        remedy = (
+            f"it is the sum of {total:g} and {added:g}, of steps of one row, and larger than {self.dtype} holds; "
+            "record a row of every step, by data_hz, or smaller values"
+        )
+        return exact(self.name.removeprefix(OWN), total + added, self.shape, self.dtype, allow_nan, remedy)
 
 
 class Commands(Protocol):

@@ -230,10 +230,18 @@ def frame_rate(env: Any) -> Fraction | None:
 
 def physics_rate(env: Any) -> Fraction | None:
     """Return the control rate of an environment whose steps can be taken in parts, by its physics; else None."""
-    if most_parts(env) == 1:
-        return None
+    return None if most_parts(env) == 1 else step_rate(env)
+
+
+def step_rate(env: Any) -> Fraction:
+    """Return the control rate of a Gymnasium `MujocoEnv` by its physics: a step is so many frames of it."""
     bare = env.unwrapped
     return clock.rate_of_step(float(bare.model.opt.timestep) * bare.frame_skip)
+
+
+def is_taken_in_parts(env: Any) -> bool:
+    """Tell whether another recorder takes the steps of an environment in parts already: no second one can."""
+    return hasattr(getattr(env.unwrapped, PHYSICS_STEP, None), "takes_parts")
 
 
 def most_parts(env: Any) -> int:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from lucky_recorder.capture import find
-from lucky_recorder.capture.schedule import UNSETTLED, Clocks, clocks
+from lucky_recorder.capture.schedule import UNSETTLED, Clocks, asked_rates, clocks
 from lucky_recorder.episode import clock
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.notices import tell
@@ -35,6 +35,8 @@ def opening(settings: RecorderSettings, env: Any, has_simulation: bool) -> Clock
         return clocks(settings, stated(settings, env))
     control = find.physics_rate(env)
     if control is None:
+        if find.is_taken_in_parts(env):
+            _refuse_more_parts(settings, env)
         return UNSETTLED
     try:
         settled = clocks(settings, control, find.most_parts(env))
@@ -44,6 +46,18 @@ def opening(settings: RecorderSettings, env: Any, has_simulation: bool) -> Clock
         return UNSETTLED
     _compare(settings, env, control)
     return settled
+
+
+def _refuse_more_parts(settings: RecorderSettings, env: Any) -> None:
+    """Refuse rates above the control rate where another recorder takes the steps in parts already."""
+    control = find.step_rate(env)
+    for field, rate in asked_rates(settings, settings.data_hz or control):
+        if rate > control:
+            remedy = (
+                f"it is above the control rate, {clock.show(control)} Hz, so steps must be taken in parts, and another "
+                "recorder of this environment does that already; have only one record faster than it steps"
+            )
+            raise SettingsError.of(field, clock.show(rate), remedy)
 
 
 def stated(settings: RecorderSettings, env: Any) -> Fraction | None:

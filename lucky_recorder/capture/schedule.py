@@ -84,13 +84,14 @@ def clocks(
             "nothing here says how long a step is; give the rate of your ticks in Hz, or set control_hz",
         )
     fastest = (control or data) * substeps
-    parts = [clock.divider(fastest, rate, field, what) for field, rate in _rates(settings, data)]
+    parts = [clock.divider(fastest, rate, field, what) for field, rate in asked_rates(settings, data)]
     # The slowest ticks that every rate divides, so that a step is taken in no more parts than are needed. `substeps` is
     # among the numbers to keep a step a whole number of ticks, also where all rates are below the control rate.
     return Clocks(data, control or data, fastest / math.gcd(substeps, *parts))
 
 
-def _rates(settings: RecorderSettings, data: Fraction) -> Iterator[tuple[str, Fraction]]:
+def asked_rates(settings: RecorderSettings, data: Fraction) -> Iterator[tuple[str, Fraction]]:
+    """Give the name and the rate of all that is asked for at one; ``data`` is that of the rows."""
     yield "data_hz", data
     for camera in settings.recorded_cameras:
         if camera.frame_rate is not None:

@@ -125,7 +125,11 @@ def test_what_was_left_is_whole_where_the_worker_goes_on_after_all(
     record: Any, run: Any, wall: Any, monkeypatch: pytest.MonkeyPatch, strike: Any, read_back: Any
 ) -> None:
     go_on = threading.Event()
-    break_encoder(monkeypatch, "write", attempt=1, frame=2, act=lambda: go_on.wait(LATER))
+
+    def wait() -> None:
+        assert go_on.wait(LATER)
+
+    break_encoder(monkeypatch, "write", attempt=1, frame=2, act=wait)
     env = record(CountEnv(5, mujoco=True), cameras=[wall])
     run(env, episodes=2)
     strike(signal.SIGINT, 3)

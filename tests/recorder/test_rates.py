@@ -48,21 +48,24 @@ def test_a_row_may_stand_for_several_steps(
     assert info["hz"] == info["fps"] == pytest.approx(50 / every)
 
 
+@pytest.mark.parametrize("allow_nan", [False, True])
 @pytest.mark.parametrize(("dtype", "each", "why"), [("int8", 100, "200 does not fit int8"), ("bool", 1, "2 does not"),
                                                     ("float64", 1.5e308, "inf is not finite")])  # fmt: skip
 def test_a_sum_of_rewards_that_its_column_cannot_hold_is_an_error(
-    record: Any, dtype: str, each: float, why: str
+    record: Any, dtype: str, each: float, why: str, allow_nan: bool
 ) -> None:
     class Generous(CountEnv):
         def step(self, action: Any) -> Any:
             observation, _, *rest = super().step(action)
             return (observation, each, *rest)
 
-    env = record(Generous(9), data_hz=25, columns=[lr.Column("reward", "gym:reward", dtype=dtype)])
+    env = record(Generous(9), data_hz=25, columns=[lr.Column("reward", "gym:reward", dtype=dtype, allow_nan=allow_nan)])
     env.reset()
     env.step(np.zeros(1))
-    with pytest.raises(lr.CaptureError, match=f"column 'reward': {why}"):
+    with pytest.raises(lr.CaptureError, match=f"column 'reward': {why}") as raised:
         env.step(np.zeros(1))
+    assert "it is the sum of" in str(raised.value)
+    assert "allow_nan" not in str(raised.value)
 
 
 def test_a_reward_that_may_be_nan_stays_nan_in_the_sum(record: Any, run: Any, read_back: Any) -> None:

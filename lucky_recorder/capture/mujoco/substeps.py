@@ -15,12 +15,16 @@ class Substeps:
     """Takes the place of an environment's physics step while a recording needs ticks inside of it.
 
     The physics is the same, bit for bit: a step of n frames is taken as parts of n / parts frames, one after another.
+    A copy of the environment, and one that is pickled, has its own step and nothing of this.
 
     Args:
         env: The environment.
         parts: Into how many parts each step is taken.
         before_part: Called before each part, with its number from 0.
     """
+
+    # By this it is known as what it is; see `find.is_taken_in_parts`.
+    takes_parts = True
 
     def __init__(self, env: Any, parts: int, before_part: Callable[[int], None]) -> None:
         self._env = env.unwrapped
@@ -30,9 +34,10 @@ class Substeps:
         self.is_recording = False
         self.steps = 0
         # On the object and not on its class: other environments of the class keep their own step.
-        setattr(self._env, PHYSICS_STEP, self._step)
+        setattr(self._env, PHYSICS_STEP, self)
 
-    def _step(self, ctrl: Any, n_frames: int) -> None:
+    def __call__(self, ctrl: Any, n_frames: int) -> None:
+        """Step the physics; the environment calls it as its own method."""
         env = self._env
         # A reset may step the physics too; that is no tick.
         if not self.is_recording:
@@ -51,6 +56,10 @@ class Substeps:
         self.steps += 1
         # Gymnasium's own step ends with this. Without it, forces on bodies such as cfrc_ext would not be computed.
         mujoco.mj_rnePostConstraint(env.model, env.data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Asked for by the copy, which has nothing in this place yet: so it finds the method of its class.
+        return getattr, (self._env, PHYSICS_STEP)
 
     def remove(self) -> None:
         """Give the environment its own step back."""
