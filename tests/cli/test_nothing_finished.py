@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
-from lucky_recorder.storage.aside import LOST
 from lucky_recorder.storage.lock import hold
 from lucky_recorder.storage.reserve import NAME as RESERVE
 from tests.session.building import Recording, arm_schema
@@ -42,14 +41,12 @@ def test_of_one_that_is_being_recorded(tmp_path: Path, command: str, name: str) 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("left", ["", RESERVE, LOST])
+@pytest.mark.parametrize("left", ["", RESERVE])
 def test_of_one_that_was_cut_short(tmp_path: Path, command: str, left: str) -> None:
     # Without a trace only its name says what it is.
     path = tmp_path / ("mine" if left else SESSION)
     path.mkdir()
-    if left == LOST:
-        (path / left).mkdir()
-    elif left:
+    if left:
         (path / left).touch()
     assert "cut short before an episode was finished; record into it with resume, or remove it" in said(command, path)
     (done,) = lr.recover(path, dry_run=True)
