@@ -77,7 +77,7 @@ def number_on(picture: NDArray[np.uint8]) -> int:
 
 
 def record_cubes(output_dir: Path, *, killed: bool = False) -> Path:
-    """A default session: an arm, two small cameras, 32 short episodes in two files of metadata, every fourth failed.
+    """A default session: an arm, two small cameras, 32 short episodes in three files of metadata, every fourth failed.
 
     ``killed``: the process does not live to write the second one.
     """
