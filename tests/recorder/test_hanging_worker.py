@@ -39,8 +39,8 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 def test_a_worker_that_hangs_is_an_error_after_a_bounded_wait(
     record: Any, run: Any, wall: Any, hang: threading.Event
 ) -> None:
-    env = record(CountEnv(5, mujoco=True), cameras=[wall], worker_timeout_s=1.0)
-    with pytest.raises(lr.WorkerStalledError, match=r"worker_timeout_s=1 s"):
+    env = record(CountEnv(5, mujoco=True), cameras=[wall], worker_timeout_s=4.0)
+    with pytest.raises(lr.WorkerStalledError, match=r"worker_timeout_s=4 s"):
         run(env, episodes=200)
     assert hang.is_set()
     assert not env.is_recording
@@ -52,7 +52,7 @@ def test_a_worker_that_hangs_is_an_error_after_a_bounded_wait(
 def test_waiting_for_a_worker_that_hangs_is_bounded(
     record: Any, run: Any, wall: Any, hang: threading.Event, verb: str
 ) -> None:
-    env = record(CountEnv(5, mujoco=True), cameras=[wall], worker_timeout_s=1.0)
+    env = record(CountEnv(5, mujoco=True), cameras=[wall], worker_timeout_s=4.0)
     run(env, episodes=2)
     assert hang.wait(LATER)
     with pytest.raises(lr.WorkerStalledError):
