@@ -9,6 +9,7 @@ import pytest
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session import layout
 from lucky_recorder.session.layout import Chunking, Place
+from tests.session.building import full_session
 
 NOW = datetime(2026, 10, 8, 14, 30, 5)
 
@@ -104,3 +105,16 @@ def test_a_session_is_named_after_the_local_time(
     time.tzset()
     told = datetime.strptime(named, "session_%Y-%m-%d_%H-%M-%S").replace(tzinfo=UTC) - timedelta(hours=hours_east)
     assert -1 <= (told - before).total_seconds() < 60
+
+
+def test_all_that_a_recording_writes_is_known_as_its_own(tmp_path: Path) -> None:
+    """What is not known so is left where it is when a session is recovered, and must be somebody else's."""
+    recording = full_session(tmp_path)
+    # Of a take that is still being written there are files, too.
+    made = recording.record(3)
+    below = [path.relative_to(recording.root) for path in recording.root.rglob("*")]
+    files = [path.as_posix() for path in below if (recording.root / path).is_file() and len(path.parts) > 1]
+    folders = [path.as_posix() for path in below if (recording.root / path).is_dir()]
+    assert any(name.endswith(".tmp") for name in files), made
+    assert [name for name in files if not layout.is_own_file(name)] == []
+    assert [name for name in folders if not layout.is_own_folder(name)] == []
