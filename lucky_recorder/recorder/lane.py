@@ -132,7 +132,7 @@ class Lane:
         """Capture what is due, unless `observe` has done so in this very state."""
         fingerprint = None if self.snapshots is None else self._source.fingerprint
         if fingerprint is not None and fingerprint() != self._seen_in:
-            self.drop_half()
+            self._drop_snapshots()
         if self.snapshots is None:
             self.snapshots = snapshot(self.ticks)
         return self.snapshots
@@ -166,6 +166,15 @@ class Lane:
             self._hand_over(self.last_seen, snapshots)
         self.is_open = False
 
+    def require_sound_end(self) -> None:
+        """Look at what the simulation has made of the last command, if that was not looked at and nobody has reset it.
+
+        Raises:
+            CaptureError: If it became unstable, or refused the command.
+        """
+        if self.ticks and not self.resets:
+            self.watch.at_end(self.ticks)
+
     def is_back_at_start(self) -> bool:
         """Tell whether the step has put the positions back where the episode began; see `RowFiller`."""
         return self.ticks % self._ticks_per_row == 0 and self._filler.is_back_at_start()
@@ -184,6 +193,9 @@ class Lane:
     def drop_half(self) -> None:
         """Forget the half tick that is open."""
         self.is_open = False
+        self._drop_snapshots()
+
+    def _drop_snapshots(self) -> None:
         # Two threads may come here at once. There is no call in this line, so nothing comes between its halves: one of
         # them gets the snapshots, the other None.
         snapshots, self.snapshots = self.snapshots, None
@@ -199,8 +211,7 @@ class Lane:
         while self.resets:
             self._filler.mark_reset(self.resets.popleft())
             self.watch.forgive_reset()
-            seen, self.snapshots = self.snapshots, None
-            release(seen or ())
+            self._drop_snapshots()
 
 
 def release(snapshots: Sequence[Snapshot]) -> None:

@@ -273,24 +273,32 @@ class Observer:
 
         Raises:
             StateError: If no episode is open.
+            CaptureError: If the simulation became unstable after the last tick, or refused its command, and this was
+                called a success; the episode is ended as failed, the session stays open.
         """
         self._ticks.refuse_inside("end_current_episode")
         with self._recorder.lock:
-            self._recorder.require("end_current_episode", State.IN_EPISODE)
-            self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
+            self._end("end_current_episode", success, reward)
 
     def end_current_episode_begin_next(self, success: bool, reward: float | None = None) -> None:
         """End the open episode with a verdict and begin the next, unless the session ends with it.
 
         Raises:
             StateError: If no episode is open.
+            CaptureError: As for `end_current_episode`; no next episode is begun then.
         """
         self._ticks.refuse_inside("end_current_episode_begin_next")
         with self._recorder.lock:
-            self._recorder.require("end_current_episode_begin_next", State.IN_EPISODE)
-            self._recorder.end(Outcome(truth(success, "success"), reward=checked_reward(reward)))
+            self._end("end_current_episode_begin_next", success, reward)
             if self.is_recording:
                 self._recorder.begin()
+
+    def _end(self, verb: str, success: bool, reward: float | None) -> None:
+        self._recorder.require(verb, State.IN_EPISODE)
+        outcome = Outcome(truth(success, "success"), reward=checked_reward(reward))
+        if outcome.success and self._recorder.take is not None:
+            self._recorder.take.require_sound_end()
+        self._recorder.end(outcome)
 
     def mark_reset(self, robot: str | None = None) -> None:
         """Flag the next row as the first after a reset; within an episode, time may run backwards before it.

@@ -18,6 +18,7 @@ from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
+from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.lane import Lane
 from lucky_recorder.recorder.messages import Counts, Ended, Seen
 from lucky_recorder.recorder.policies import Ran
@@ -211,6 +212,18 @@ class Take:
     def refresh(self) -> None:
         """Bring what callables look at to the present state, with everything that follows from it."""
         self._source.refresh()
+
+    def require_sound_end(self) -> None:
+        """Look at what the simulation has made of the last command, before a success is believed.
+
+        Raises:
+            CaptureError: If it became unstable, or refused the command; the take is ended as failed.
+        """
+        try:
+            self.lane.require_sound_end()
+        except CaptureError as error:
+            self.fail(error)
+            raise
 
     def end_if_due(self) -> bool:
         """End it if it has reached ``max_episode_length_s``; returns whether it has."""

@@ -176,6 +176,15 @@ class Watch:
         self._settled, self._steps, self._is_fresh = now.time, now.steps, is_still
         return True
 
+    def at_end(self, tick: int) -> None:
+        """Look at what the simulation has done since the last tick of an episode.
+
+        Raises:
+            CaptureError: If it became unstable, or refused the commands.
+        """
+        if self._time is not None:
+            self._check_stability(tick)
+
     def take_at_once(self) -> None:
         """Take note that a tick has no step of its own: the next look measures it."""
         self._settled = math.nan

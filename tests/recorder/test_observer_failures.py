@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import mujoco
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.recorder.recorder import State
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -41,6 +43,49 @@ def test_a_simulation_that_resets_itself_fails_the_episode(bare: Any, read_back:
     observer.stop_recording()
     episodes = read_back(observer.session_path)
     assert [(e.meta["length"], e.meta["success"]) for e in episodes] == [(tick, False), (2, True)]
+
+
+def explode(data: Any) -> None:
+    data.qvel[0] = 1e30
+
+
+def overdo(data: Any) -> None:
+    data.ctrl[0] = 1e30
+
+
+def leads_to(spoil: Callable[[Any], None], observer: Any) -> None:
+    """Record a tick, and have the physics go wrong after it."""
+    observer.tick()
+    spoil(observer.env.data)
+    mujoco.mj_step(observer.env.model, observer.env.data, 10)
+    observer.env.data.ctrl[:] = 0
+
+
+@pytest.mark.parametrize("spoil", [explode, overdo])
+@pytest.mark.parametrize("verb", ["end_current_episode", "end_current_episode_begin_next"])
+def test_what_the_last_command_led_to_is_no_success(bare: Any, read_back: Any, spoil: Any, verb: str) -> None:
+    observer, advance = bare()
+    observer.start_recording()
+    advance(2)
+    leads_to(spoil, observer)
+    with pytest.raises(lr.CaptureError, match="tick 3"):
+        getattr(observer, verb)(True)
+    assert observer.state is State.BETWEEN_EPISODES
+    observer.stop_recording()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(3, False)]
+
+
+@pytest.mark.parametrize("success", [False, True])
+def test_what_came_after_the_last_command_is_forgiven(bare: Any, read_back: Any, success: bool) -> None:
+    observer, advance = bare()
+    observer.start_recording()
+    advance(2)
+    leads_to(explode, observer)
+    if success:
+        observer.mark_reset()
+    observer.end_current_episode(success)
+    observer.stop_recording()
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(3, success)]
 
 
 def test_where_mujoco_may_not_reset_itself_a_bad_state_is_found_all_the_same(bare: Any, read_back: Any) -> None:

@@ -187,6 +187,19 @@ def test_inside_the_block_only_the_physics_moves_on(bare: Any, read_back: Any, v
     assert lengths == ([(2, True)] if caught else [(1, True)])
 
 
+def test_a_look_that_was_in_vain_hides_no_block(bare: Any) -> None:
+    camera = lr.Camera("wall", width=32, height=32)
+    observer, _ = bare(cameras=[camera])
+    observer.start_recording()
+    observer.observe()
+    # What was drawn is out of date: the block looks anew.
+    observer.env.data.qpos[0] += 1
+    with observer.step():
+        move(observer)
+        with pytest.raises(lr.StateError, match="inside of"):
+            observer.tick()
+
+
 def test_begin_episode_inside_is_refused_as_in_any_episode(bare: Any) -> None:
     observer, _ = bare()
     observer.start_recording()
