@@ -79,7 +79,8 @@ class ParquetFile:
         for batch in batches:
             self._refuse_large([batch], _FEWER)
         for batch in batches:
-            yield self._file.read_row_groups(batch.groups, columns=wanted)
+            # Each thread would keep memory for what it decodes next; of so little at a time they are no faster.
+            yield self._file.read_row_groups(batch.groups, columns=wanted, use_threads=False)
 
     def _read(self, batches: Sequence[_Batch], columns: list[str] | None) -> pa.Table:
         # What the library needs beside the values it has for one batch at a time.
@@ -104,7 +105,7 @@ class ParquetFile:
         self._refuse_large(batches, _FEWER)
         return batches
 
-    def refuse_large(self, columns: Sequence[str], groups: Sequence[int], expected: int, remedy: str) -> None:
+    def refuse_large(self, columns: Sequence[str], groups: Sequence[int], expected: int, remedy: str) -> int:
         """Refuse to have the rows of some row groups in memory all at once, if they are more than they should be.
 
         Args:
@@ -113,12 +114,15 @@ class ParquetFile:
             expected: Bytes that they come to, by what is said of them elsewhere.
             remedy: What to do, for the error.
 
+        Returns:
+            The bytes that they may take.
+
         Raises:
             FormatError: If they take more than is expected of them, or that is absurd itself.
         """
-        self._refuse_large(list(self._batches(groups, columns)), remedy, expected)
+        return self._refuse_large(list(self._batches(groups, columns)), remedy, expected)
 
-    def _refuse_large(self, batches: Sequence[_Batch], remedy: str, expected: int = 0) -> None:
+    def _refuse_large(self, batches: Sequence[_Batch], remedy: str, expected: int = 0) -> int:
         size = os.fstat(self._descriptor).st_size
         most = max(limits.MOST_TABLE_BYTES, limits.TABLE_BYTES_PER_FILE_BYTE * size)
         most = max(most, min(most + expected, limits.MOST_EXPECTED_BYTES))
@@ -128,6 +132,7 @@ class ParquetFile:
                 f"{self._path}: {size} bytes that become {needed // limits.MEGABYTE} MB in memory; at most "
                 f"{most // limits.MEGABYTE} MB are read of such a file. {remedy}"
             )
+        return most
 
     def _cost_of(self, number: int, columns: Sequence[str] | None) -> _Cost:
         group = self.metadata.row_group(number)

@@ -1,4 +1,4 @@
-"""The rows of one episode, looked at as they come, some at a time: however many there are, they take the same memory."""
+"""The rows of one episode, some at a time as they come: however many there are, they take the same memory."""
 
 from __future__ import annotations
 

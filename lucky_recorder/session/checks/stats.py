@@ -117,8 +117,9 @@ class Measured:
         if found is None:
             self.usable = False
             return nothing
-        rows: Array = found.astype(np.float64)
-        return rows[(np.abs(rows) <= _LARGEST).all(axis=1)]
+        rows: Array = found.astype(np.float64, copy=False)
+        is_value = np.abs(rows) <= _LARGEST
+        return rows if is_value.all() else rows[is_value.all(axis=1)]
 
 
 def check_columns(evidence: Evidence) -> Iterator[Fault]:
