@@ -172,7 +172,7 @@ def read_columns(folder: Folder, bundle: str, rows: int, features: Iterable[Feat
             for key in times:
                 parts[key].append(_times(table[key], where))
         # A column after the other: while one is put together, it is there twice.
-        columns = {key: np.concatenate(parts.pop(key)) for key in (*wanted, *times)}
+        columns = {key: _joined(parts.pop(key)) for key in (*wanted, *times)}
         if other := next((key for key, column in columns.items() if len(column) != rows), None):
             raise FormatError(f"{where}: {other}: {len(columns[other])} rows, the manifest says {rows}")
         return columns
@@ -199,6 +199,10 @@ def values(column: pa.ChunkedArray, shape: tuple[int, ...], where: str) -> NDArr
     # `pyarrow` gives NumPy no view of bits.
     numbers = flat.cast(pa.uint8()) if pa.types.is_boolean(kind) else flat
     return np.array(numbers.to_numpy(), np.float32).reshape(rows, *shape)
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -48,10 +48,9 @@ class BundleRows:
         """Tell what is wrong, once all rows have come."""
         yield from self._column_faults
         # Numbers with a gap between them are not compared: the gap is told.
-        told = (layout.STEP, keys.TIMESTAMP, *self._columns)
-        yield from (
-            self._value_faults[k] for k in dict.fromkeys(told) if k in self._value_faults and k not in self._gaps
-        )
+        for key in dict.fromkeys((layout.STEP, keys.TIMESTAMP, *self._columns)):
+            if key in self._value_faults and key not in self._gaps:
+                yield self._value_faults[key]
 
     def _look_at_clock(self, key: str, column: pa.ChunkedArray) -> None:
         if column.null_count:
