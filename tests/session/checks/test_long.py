@@ -250,3 +250,19 @@ def test_times_of_ticks_are_the_nearest_nanoseconds(hz: str, first: int) -> None
     exact = [round(k * step) / 10**9 for k in range(first, first + 50)]
     assert tick_times(first, 50, Fraction(hz)).tolist() == exact
     assert tick_times(0, 50, Fraction(hz)).tolist() == ticks_s(50, Fraction(hz)).tolist()
+
+
+def test_texts_of_many_row_groups_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is stored once in its row group, and written out in every row."""
+    recording = Recording(tmp_path, arm_schema(extra=[Field("note", "string", ())]))
+    recording.keep(ROWS, values={"note": np.array(["x" * 2000] * ROWS, object)})
+    path = recording.close() / DATA
+    pq.write_table(pq.ParquetFile(path).read(), path, row_group_size=GROUP)
+    monkeypatch.setattr(limits, "MOST_TABLE_BYTES", 40_000)
+    monkeypatch.setattr(limits, "TABLE_BYTES_PER_FILE_BYTE", 0)
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(parquet, "_COPIES", 0)
+    episode = lr.Session(tmp_path).episode(0)
+    with pytest.raises(lr.FormatError, match=r"texts of .* batches\(\)"):
+        episode.rows(["note"])
+    assert sum(t.num_rows for t in episode.batches(["note"])) == ROWS
