@@ -175,7 +175,9 @@ def rows_in_batches(
                 # Texts that repeat are stored once, and come to more than their pages say.
                 held += rows.nbytes
                 if held > most:
-                    raise FormatError(f"{files.path / name}: texts of {held // limits.MEGABYTE} MB. {_REMEDY}")
+                    found, bound = held // limits.MEGABYTE, int(most) // limits.MEGABYTE
+                    message = f"texts that become {found} MB in memory; at most {bound} MB are read of such a file"
+                    raise FormatError(f"{files.path / name}: {message}. {_REMEDY}")
                 yield rows
 
 

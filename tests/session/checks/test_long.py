@@ -263,6 +263,6 @@ def test_texts_of_many_row_groups_are_bounded_together(tmp_path: Path, monkeypat
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 1)
     monkeypatch.setattr(parquet, "_COPIES", 0)
     episode = lr.Session(tmp_path).episode(0)
-    with pytest.raises(lr.FormatError, match=r"texts of .* batches\(\)"):
+    with pytest.raises(lr.FormatError, match=r"texts that become .* episode\.batches\(\)"):
         episode.rows(["note"])
     assert sum(t.num_rows for t in episode.batches(["note"])) == ROWS
