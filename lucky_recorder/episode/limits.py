@@ -1,7 +1,8 @@
 """How much is read of what a folder declares, once. A small file may say that it holds gigabytes.
 
-Together they keep what reading a folder takes below 500 MB, whoever made it: tables and JSON are bounded by what they
-come to in memory, pictures by their size, and all of it is known before anything of that size is allocated.
+Together they keep what reading a folder takes below 500 MB, whoever made it, but for all rows of an episode at once:
+tables and JSON are bounded by what they come to in memory, pictures by their size, and all of it is known before
+anything of that size is allocated.
 """
 
 from __future__ import annotations

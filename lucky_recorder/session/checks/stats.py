@@ -55,11 +55,11 @@ class Measured:
         self._squares: Array = np.array(0, np.longdouble)
         self._weighted: Array = np.array(0, np.longdouble)
 
-    def first_pass(self, table: pa.Table) -> int:
-        """Count some rows; returns how many have a value."""
+    def first_pass(self, table: pa.Table) -> Array:
+        """Count some rows; returns those that have a value."""
         rows = self.rows(table)
         if not len(rows):
-            return 0
+            return rows
         if not self.count:
             # Sums of distances from some row stay small where the values are large.
             self._shift = rows[0]
@@ -67,17 +67,17 @@ class Measured:
         self.low = np.minimum(self.low, rows.min(axis=0))
         self.high = np.maximum(self.high, rows.max(axis=0))
         self._sum = self._sum + (rows - self._shift).sum(axis=0, dtype=np.longdouble)
-        return len(rows)
+        return rows
 
-    def add_quantiles(self, tables: Callable[[], Iterator[pa.Table]], count: int) -> None:
+    def add_quantiles(self, parts: Callable[[], Iterator[Array]], count: int) -> None:
         """Add the quantiles of an episode: of all rows together there would be others, these are means over them.
 
         Args:
-            tables: Goes through the episode's rows.
-            count: Rows that have a value.
+            parts: Goes through the episode's rows that have a value.
+            count: How many there are.
         """
         if count and self.usable:
-            found = quantiles(lambda: map(self.rows, tables()), count, self.column.size, list(_QUANTILES.values()))
+            found = quantiles(parts, count, self.column.size, list(_QUANTILES.values()))
             self._weighted = self._weighted + count * found
 
     def second_pass(self, table: pa.Table) -> None:
@@ -158,7 +158,14 @@ def _first_pass(
     for table in batches:
         for number, rows in _by_episode(table, set(lengths)):
             one = waiting[number]
-            one.add(rows, [column.first_pass(rows) for column in measured])
+            counted = [column.first_pass(rows) for column in measured]
+            if number is not None and rows.num_rows == lengths[number] and not one.rows:
+                # All of it is here.
+                one.rows = rows.num_rows
+                for column, found in zip(measured, counted, strict=True):
+                    column.add_quantiles(partial(iter, [found]), len(found))
+                continue
+            one.add(rows, list(map(len, counted)))
             if number is not None and one.rows == lengths[number]:
                 one.finish(measured)
         if sum(one.bytes for one in waiting.values()) > _WAITING_BYTES:
@@ -169,13 +176,13 @@ def _first_pass(
             one.finish(measured)
         elif any(one.counts):
             for column, count in zip(measured, one.counts, strict=True):
-                column.add_quantiles(partial(_again, file, number, column.column.name, evidence), count)
+                column.add_quantiles(partial(_again, column, file, number, evidence), count)
 
 
-def _again(file: str, number: int | None, name: str, evidence: Evidence) -> Iterator[pa.Table]:
+def _again(one: Measured, file: str, number: int | None, evidence: Evidence) -> Iterator[Array]:
     """Go through one column of an episode once more."""
-    for table in evidence.column(file, name):
-        yield from (rows for found, rows in _by_episode(table, {number}) if found == number)
+    for table in evidence.column(file, one.column.name):
+        yield from (one.rows(rows) for found, rows in _by_episode(table, {number}) if found == number)
 
 
 class _Waiting:
@@ -204,7 +211,7 @@ class _Waiting:
         """Take the quantiles of what is there, if it is all; then it may go."""
         if self.tables:
             for column, count in zip(measured, self.counts, strict=True):
-                column.add_quantiles(partial(iter, self.tables), count)
+                column.add_quantiles(partial(map, column.rows, self.tables), count)
             self.tables, self.counts, self.bytes = [], [], 0
 
 
