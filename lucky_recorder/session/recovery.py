@@ -273,11 +273,12 @@ class _Planner:
             if not told:
                 continue
             episode = Episode(self._folder, row)
-            rows = episode.rows()
-            if keys.TASK_INDEX not in rows.column_names:
-                raise FormatError(f"{episode.data_path()}: has no column {keys.TASK_INDEX!r}")
+            try:
+                parts = [rows[keys.TASK_INDEX].unique() for rows in episode.batches([keys.TASK_INDEX])]
+            except KeyError:
+                raise FormatError(f"{episode.data_path()}: has no column {keys.TASK_INDEX!r}") from None
             with format_errors(episode.data_path()):
-                indices = sorted(rows[keys.TASK_INDEX].unique().to_pylist())
+                indices = sorted({index for part in parts for index in part.to_pylist()})
             for index, task in zip(indices, row["tasks"], strict=False):
                 if index == len(known):
                     known.append(task)
