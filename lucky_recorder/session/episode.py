@@ -81,7 +81,8 @@ class Episode:
 
         Returns:
             The table. It takes 8 bytes for each value, or as many as its type has: 100 MB for 500,000 rows of two
-            vectors of seven. Up to 1 GB is read at once; `batches` has no such bound.
+            vectors of seven. Of a file that is much smaller itself, up to 420 MB are read at once; `batches` has no
+            such bound.
 
         Raises:
             KeyError: If a column is unknown.

@@ -29,7 +29,7 @@ from lucky_recorder.session.checks.times import tick_times
 from lucky_recorder.storage import parquet
 from tests.session.breaking import STATS
 from tests.session.building import Recording, arm_schema, lidar
-from tests.soak.hostile import _peak_mb
+from tests.soak.hostile import peak_mb
 
 DATA = "data/chunk-000/file-000.parquet"
 ROWS, GROUP = 60, 7
@@ -211,9 +211,9 @@ def test_a_long_episode_takes_no_more_memory(tmp_path: Path) -> None:
     root = recording.close()
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
-        started = _peak_mb(reset=True)
+        started = peak_mb(reset=True)
         faults = check_session(root)
-        told = [len(faults), _peak_mb() - started, sum(t.num_rows for t in lr.Session(root).episode(0).batches())]
+        told = [len(faults), peak_mb() - started, sum(t.num_rows for t in lr.Session(root).episode(0).batches())]
         os.write(writer, json.dumps(told).encode())
         os._exit(0)
     os.close(writer)
