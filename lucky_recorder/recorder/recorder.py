@@ -337,14 +337,10 @@ class Recorder:
             of: The take that is meant; None for the one that is open. Where another thread has ended it, nothing is.
         """
         recording = self.recording
-        if (
-            recording is None
-            or self._idle_because is not None
-            or self.take is None
-            or self.take is not (of or self.take)
-        ):
+        if recording is None or self.take is None or self.take is not (of or self.take):
             return
-        self.last_outcome = outcome
+        # A reset that no row of it has told of is the next row's to tell.
+        self.last_outcome, self._resets_due = outcome, [*self._resets_due, *self.take.lane.untold_resets()]
         # The caller does not wait here: the worker commits while the next episode is recorded. Only where this episode
         # may be the last, its verdict is waited for, so that none is begun that would be one too many.
         with self._stopping():
