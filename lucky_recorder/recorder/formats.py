@@ -129,9 +129,10 @@ def _koyu_sink(settings: RecorderSettings) -> Sink:
 
 
 def _session_sink(settings: RecorderSettings) -> Sink:
-    resumes = settings.resume is not None
-    folder = settings.resume.absolute() if settings.resume else session_layout.claim_folder(settings.output_dir)
-    return session_sink.SessionSink(folder, _chunking(settings), settings.metadata_every, resumes=resumes)
+    chunking, every = _chunking(settings), settings.metadata_every
+    if settings.resume is not None:
+        return session_sink.SessionSink(settings.resume.absolute(), chunking, every, resumes=True)
+    return session_sink.SessionSink.in_new_folder(settings.output_dir, chunking, every)
 
 
 def _chunking(settings: RecorderSettings) -> session_layout.Chunking:

@@ -72,6 +72,17 @@ class SessionSink:
         self._schema: Schema
         self._metadata: MetadataWriter
 
+    @classmethod
+    def in_new_folder(cls, output_dir: Path, chunking: layout.Chunking, metadata_every: int = 25) -> SessionSink:
+        """Claim a folder, and make the sink that writes it.
+
+        Raises:
+            StorageError: If the folder cannot be made.
+        """
+        # All that takes long comes before the folder: until its lock is held, nobody can tell that it is written.
+        arrow.warm_up()
+        return cls(layout.claim_folder(output_dir), chunking, metadata_every)
+
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
         """Learn what rows and frames are; a new session holds whatever a schema says.
 

@@ -37,6 +37,8 @@ logger = logging.getLogger("lucky_recorder")
 LONGEST_WAIT_S = 60.0
 _PAUSE_S = 0.01
 _LONGEST_LOOK_S = 5.0
+# Between making a folder and taking its lock there is a moment, and on a slow disk a longer one.
+_NEW_S = 5.0
 _SYSTEM_LOCKS = Path("/proc/locks")
 # Held while a file is opened and noted: with a fork in between, the child would not know that it has it.
 _opening = threading.RLock()
@@ -261,3 +263,11 @@ def is_held(folder: Path) -> bool | None:
         return lock.is_held_by_another()
     finally:
         lock.release()
+
+
+def is_new(folder: Path) -> bool:
+    """Tell whether a folder was made, or something in it, so lately that its maker may be about to take its lock."""
+    try:
+        return abs(time.time() - folder.stat().st_mtime) < _NEW_S
+    except OSError:
+        return False
