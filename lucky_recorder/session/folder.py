@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +16,7 @@ from lucky_recorder.session import layout, stored
 from lucky_recorder.session.carried import Carried, Row
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.found import Found, find
+from lucky_recorder.session.state import State
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_held, is_new
 from lucky_recorder.storage.untrusted import Folder, expand, format_errors
@@ -55,20 +55,6 @@ class CameraStream(NamedTuple):
     height: int
     rate: Fraction
     codec: str
-
-
-class State(enum.StrEnum):
-    """How a session stands.
-
-    Attributes:
-        COMPLETE: Nobody writes it, and ``meta/`` lists all that is there.
-        CUT_SHORT: Nobody writes it, and its recording did not end: `lucky_recorder.recover` completes it.
-        IN_PROGRESS: It is being recorded.
-    """
-
-    COMPLETE = "complete"
-    CUT_SHORT = "cut short"
-    IN_PROGRESS = "in progress"
 
 
 class SessionFolder:

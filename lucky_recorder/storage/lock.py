@@ -75,6 +75,11 @@ class Lock:
                 self._descriptor = open_file(path, folders=True)
             _open.add(self)
 
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Which file or folder it is of, by device and inode, whatever its path has become; None if nobody knows."""
+        return None if self._descriptor < 0 else place_of(os.fstat(self._descriptor))
+
     def try_once(self) -> bool | None:
         """Try to take it; returns whether it was free, or None if there are no locks here."""
         if fcntl is None:
@@ -263,6 +268,11 @@ def is_held(folder: Path) -> bool | None:
         return lock.is_held_by_another()
     finally:
         lock.release()
+
+
+def place_of(status: os.stat_result) -> tuple[int, int]:
+    """Return what tells a file or folder from every other, by its status: its device and inode."""
+    return status.st_dev, status.st_ino
 
 
 def is_new(folder: Path) -> bool:

@@ -14,7 +14,8 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError, StorageError
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.recorder import formats
-from lucky_recorder.session import layout, sink
+from lucky_recorder.session import layout
+from lucky_recorder.session import sink as session_sink
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.storage import arrow
@@ -153,7 +154,7 @@ def test_between_the_folder_of_a_session_and_its_lock_nothing_takes_long(
 ) -> None:
     """Whoever looks in between finds a folder that nobody holds."""
     done: list[str] = []
-    for home, name in ((arrow, "warm_up"), (layout, "claim_folder"), (sink, "hold")):
+    for home, name in ((arrow, "warm_up"), (layout, "claim_folder"), (session_sink, "hold")):
         working = getattr(home, name)
         monkeypatch.setattr(home, name, lambda *a, w=working, n=name: (done.append(n), w(*a))[1])
     (made,) = formats.make_sinks(RecorderSettings(output_dir=tmp_path), (), lambda sink: None)
