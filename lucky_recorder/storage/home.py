@@ -25,12 +25,12 @@ class Home:
         self._folder = folder
         self._lock = lock
         self._whole = whole or folder
+        self._found: tuple[int, int] | None = None
         try:
             self._found = place_of(os.stat(folder))
         except OSError:
-            self._found = None
-        else:
-            keep(folder, self._whole)
+            return
+        keep(folder, self._whole)
 
     def check(self) -> None:
         """Look whether the folder is where it was.
