@@ -58,7 +58,8 @@ class Recorder(Alone):
     """
 
     def __init__(self, settings: RecorderSettings, sinks: Iterable[Sink] = ()) -> None:
-        self.settings = settings
+        # Later the process may be in another folder, and with the next session in a third.
+        self.settings = settings.anchored()
         self.path: Path | None = None
         self.recording: Recording | None = None
         self.last_outcome: Outcome | None = None

@@ -68,7 +68,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         **fields: Unpack[RecorderFields],
     ) -> None:
         check_environment(env)
-        settled = RecorderSettings.of(settings, **fields)
+        settled = RecorderSettings.of(settings, **fields).anchored()
         given = own_sinks(settled, sinks)
         # A spec holds plain values. It can say that there were sinks, so that nobody makes the wrapper anew without
         # them and does not notice: their names are refused where sinks belong.
