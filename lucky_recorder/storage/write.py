@@ -16,7 +16,7 @@ from typing import Any
 
 from lucky_recorder.errors import LuckyRecorderError, MetadataError, StorageError
 from lucky_recorder.files import make_file, open_file
-from lucky_recorder.storage.space import told_space
+from lucky_recorder.storage.space import FULL, lacks_files, told_space
 
 TEMPORARY = ".tmp"
 # What `link` says where a second name cannot be: another disk, a file system without links or with too many of one
@@ -35,7 +35,9 @@ def storage_errors(path: Path) -> Iterator[None]:
     except LuckyRecorderError:
         raise
     except OSError as error:
-        named = StorageError(f"{path}: {error.strerror or error}")
+        # Here, and not only where a file's size is told: a folder takes an inode too, and a link.
+        lacks = lacks_files(path) if error.errno in FULL else ""
+        named = StorageError(f"{path}: {error.strerror or error}" + (f" ({lacks})" if lacks else ""))
         # An OSError made of one text has no errno of its own.
         named.errno = error.errno
         raise named from error
