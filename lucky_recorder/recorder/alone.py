@@ -60,7 +60,8 @@ def alone(verb: Callable[Concatenate[Owned, P], T]) -> Callable[Concatenate[Owne
     @functools.wraps(verb)
     def run(self: Owned, *args: P.args, **kwargs: P.kwargs) -> T:
         with self.lock:
-            self.refuse_if_left()
+            if self.is_left:
+                self.refuse_if_left()
             return verb(self, *args, **kwargs)
 
     return cast("Callable[Concatenate[Owned, P], T]", run)

@@ -119,7 +119,8 @@ class Recorder(Alone):
             StateError: If the recorder is in none of the states; says why it is where it is.
             ForkError: In a forked child, of its parent's recorder.
         """
-        self.refuse_if_left()
+        if self.is_left:
+            self.refuse_if_left()
         if self.state in states:
             return
         exits.leave_if_ending()
