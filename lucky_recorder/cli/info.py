@@ -13,9 +13,9 @@ from lucky_recorder.cli.lines import say
 from lucky_recorder.episode.keys import lidar_key
 from lucky_recorder.errors import SettingsError, VideoError
 from lucky_recorder.lazy import lazy
-from lucky_recorder.session.folder import State
 from lucky_recorder.session.layout import CHECKSUMS_PATH
 from lucky_recorder.session.reader import Session
+from lucky_recorder.session.state import State
 from lucky_recorder.storage.checksums import Sums
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.viewer.sheet import panels, sheet, unshown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -17,8 +16,9 @@ from lucky_recorder.session import layout, stored
 from lucky_recorder.session.carried import Carried, Row
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.found import Found, find
+from lucky_recorder.session.state import State
 from lucky_recorder.storage import reserve
-from lucky_recorder.storage.lock import is_held
+from lucky_recorder.storage.lock import is_held, is_new
 from lucky_recorder.storage.untrusted import Folder, expand, format_errors
 from lucky_recorder.storage.write import TEMPORARY
 
@@ -29,6 +29,7 @@ _NO_META = (
     "`lucky-recorder recover` says what is there"
 )
 _NONE_YET = "it is being recorded, and no episode is finished yet; look again when one is"
+_JUST_MADE = "it was made a moment ago, and there is nothing in it yet; look again in some seconds"
 NONE_EVER = "its recording was cut short before an episode was finished; record into it with resume, or remove it"
 _VIDEO_ONLY = "a video only session: it was recorded without rows, so it has no metadata and lists no episodes"
 
@@ -54,20 +55,6 @@ class CameraStream(NamedTuple):
     height: int
     rate: Fraction
     codec: str
-
-
-class State(enum.StrEnum):
-    """How a session stands.
-
-    Attributes:
-        COMPLETE: Nobody writes it, and ``meta/`` lists all that is there.
-        CUT_SHORT: Nobody writes it, and its recording did not end: `lucky_recorder.recover` completes it.
-        IN_PROGRESS: It is being recorded.
-    """
-
-    COMPLETE = "complete"
-    CUT_SHORT = "cut short"
-    IN_PROGRESS = "in progress"
 
 
 class SessionFolder:
@@ -114,17 +101,30 @@ class SessionFolder:
 
     @property
     def state(self) -> State:
-        """How the session stands now. Where a file system has no locks, one in progress looks as if cut short."""
+        """How the session stands now, whatever was read of it before.
+
+        Where a file system has no locks, one in progress looks as if cut short.
+
+        Raises:
+            FormatError: If it cannot be read any more.
+        """
         if is_held(self.path):
             return State.IN_PROGRESS
+        # Read anew: what was read at several moments says nothing of one.
+        if SessionFolder(self.path)._is_complete():
+            return State.COMPLETE
+        # Somebody may have begun to go on with it meanwhile.
+        return State.IN_PROGRESS if is_held(self.path) else State.CUT_SHORT
+
+    def _is_complete(self) -> bool:
         parts = (keys.DATA, keys.VIDEOS, layout.META)
         names = [name for part in parts for name in self.files.files(part)]
         has_left = bool(reserve.left_in(self.path)) or any(TEMPORARY in n and layout.is_own_file(n) for n in names)
-        return State.CUT_SHORT if has_left or not (self.is_video_only or self.is_current) else State.COMPLETE
+        return not has_left and (self.is_video_only or self.is_current)
 
     @property
     def is_current(self) -> bool:
-        """Whether ``info.json`` and ``stats.json`` count every episode that is there."""
+        """Whether ``info.json``, as it was read, and ``stats.json`` count every episode of `episodes`."""
         if not all(self.files.has(name) for name in (layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH)):
             return False
         # Of others it is not known how they write: what they count is theirs.
@@ -373,7 +373,10 @@ def _refuse_other(path: Path) -> None:
     if not any((path / part).is_dir() for part in ("meta", "data", "videos")):
         if is_held(path):
             raise FormatError(f"{path}: {_NONE_YET}")
-        if layout.is_session_name(path.name) or reserve.left_in(path):
+        has_begun = bool(reserve.left_in(path))
+        if layout.is_session_name(path.name) and not has_begun and is_new(path):
+            raise FormatError(f"{path}: {_JUST_MADE}")
+        if layout.is_session_name(path.name) or has_begun:
             raise FormatError(f"{path}: {NONE_EVER}")
         raise FormatError(f"{path}: is no session: it has neither meta/ nor data/ nor videos/")
 

@@ -75,6 +75,7 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match=str(path)):
             lr.checksum(path)
     (tmp_path / NAME).mkdir()
+    os.utime(tmp_path / NAME, (0, 0))
     with pytest.raises(FormatError, match="cut short before an episode was finished; record into it with resume"):
         lr.checksum(tmp_path / NAME)
     assert list((tmp_path / NAME).iterdir()) == []
