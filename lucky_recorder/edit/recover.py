@@ -32,6 +32,7 @@ _NO_LOCKS = (
     "this file system has no locks, so it cannot be told whether it is being recorded; "
     "where you know that it is not, say so with --force"
 )
+_TORN_SUMS = "a list of sums that was not finished {}: `lucky-recorder checksum` was interrupted"
 _A_VIEW = "a copy for LeRobot, which nothing records into: recover the session it was made of, and make it anew"
 
 
@@ -78,8 +79,9 @@ class Recovered(NamedTuple):
 def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> list[Recovered]:
     """Complete what interrupted recordings left: every finished episode is listed, and what is torn is set aside.
 
-    Nothing is deleted but spools whose episodes are in their data file by now, reserves, and half-made bundles. What is
-    being recorded is left alone. It may be called again at any time, also after it was killed itself.
+    Nothing is deleted but spools whose episodes are in their data file by now, reserves, half-made bundles, and lists
+    of sums: one that is not finished, and one of files that are changed here. What is being recorded is left alone. It
+    may be called again at any time, also after it was killed itself.
 
     Args:
         path: A session, a koyu dataset, or a folder that holds some: an output directory, or its ``DataSessions``.
@@ -153,11 +155,12 @@ def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     episodes, left = len(planned.episodes), _left(planned.left)
     is_session = bool(episodes) or planned.is_listed
     said = _A_VIEW if planned.is_view else "" if is_session else NONE_EVER
-    why = "; ".join(part for part in (said, left) if part)
-    if planned.is_empty:
-        return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
-    if not dry_run:
+    torn = _TORN_SUMS.format("would be removed" if dry_run else "was removed") if planned.torn_sums else ""
+    why = "; ".join(part for part in (said, left, torn) if part)
+    if not (dry_run or planned.is_empty):
         session_recovery.carry_out(path, planned)
+    if not planned.changes_files:
+        return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
     verdict = Verdict.RECOVERED if is_session else Verdict.EMPTY
     if not dry_run and verdict is Verdict.RECOVERED:
         # What somebody has put there was told of already.

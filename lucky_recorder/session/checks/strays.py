@@ -15,6 +15,8 @@ _META_FILE = re.compile(r"meta/episodes/chunk-\d{3,}/file-\d{3,}\.parquet")
 _DATA_FILE = re.compile(r"data/chunk-\d{3,}/file-\d{3,}\.parquet")
 _SPOOL = re.compile(r"(?P<file>data/chunk-\d{3,}/file-\d{3,}\.parquet)\.(?P<episode>\d{1,9})\.tmp")
 
+_UNFINISHED_SUMS = f"{SUMS}.tmp"
+_TORN_SUMS = "not finished: `lucky-recorder checksum` was interrupted; run it again, or `lucky-recorder recover`"
 _CUT_SHORT = "the recording was cut short; `lucky-recorder recover` puts it right"
 
 
@@ -60,6 +62,8 @@ def _stray(file: str, evidence: Evidence) -> Iterator[Fault]:
     if spool := _SPOOL.fullmatch(file):
         waits = "the spool of an episode, whose data file was not assembled"
         yield Fault(file, int(spool["episode"]), f"{waits}: {_CUT_SHORT}")
+    elif file == _UNFINISHED_SUMS:
+        yield Fault(file, None, _TORN_SUMS)
     elif ".tmp" in file:
         yield Fault(file, None, "incomplete, left behind by an interrupted recording")
     elif not _DATA_FILE.fullmatch(file):
