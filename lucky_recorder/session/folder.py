@@ -29,7 +29,10 @@ _NO_META = (
     "`lucky-recorder recover` says what is there"
 )
 _NONE_YET = "it is being recorded, and no episode is finished yet; look again when one is"
-NONE_EVER = "its recording was cut short before an episode was finished; record into it with resume, or remove it (resume records rows)"
+NONE_EVER = (
+    "its recording was cut short before an episode was finished; record into it with resume, or remove it "
+    "(without rows, record_data=False, only that)"
+)
 _VIDEO_ONLY = "a session without rows (video only, lidar only): it has no metadata and lists no episodes"
 
 

@@ -170,9 +170,7 @@ def _without_episodes(path: Path, names: Sequence[str], found: Found) -> Plan:
             "it is of. An interrupted recording leaves nothing like this: bring these back from a copy; nothing was "
             "changed"
         )
-    said = [
-        SetAside(name, found.broken.get(name) or (_OF_NONE if name in finished else _UNFINISHED)) for name in own
-    ]
+    said = [SetAside(name, found.broken.get(name) or (_OF_NONE if name in finished else _UNFINISHED)) for name in own]
     return Plan(set_aside=tuple(sorted(said, key=_by_weight)), left=_left(names))
 
 

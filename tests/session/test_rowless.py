@@ -64,7 +64,10 @@ def test_it_is_read_and_recovered_as_what_it_is(tmp_path: Path, streams: str, is
     assert kind in CliRunner().invoke(app, ["info", str(path)]).output
     for _ in range(2):
         (done,) = lr.recover(path)
-        assert (done.verdict, finished(path)) == ("recovered" if is_killed else "complete", before | finished_notes(path))
+        assert (done.verdict, finished(path)) == (
+            "recovered" if is_killed else "complete",
+            before | finished_notes(path),
+        )
         is_killed = False
     assert {f.file for f in check_session(path)} == ({beside} if beside.startswith("data") else set())
     if not beside:
