@@ -63,7 +63,8 @@ def test_of_one_that_was_cut_short(tmp_path: Path, command: str, left: str) -> N
     (done,) = lr.recover(path, dry_run=True)
     assert (done.verdict, done.why) == (
         "no episode",
-        "its recording was cut short before an episode was finished; record into it with resume, or remove it",
+        "its recording was cut short before an episode was finished; record into it with resume, or remove it "
+        "(without rows, record_data=False, only that)",
     )
 
 
