@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +91,26 @@ class Episode:
                 f"meta/episodes says {self.length}"
             )
         return rows
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Go through the episode's rows in their order, some at a time: however long it is, it takes the same memory.
+
+        Args:
+            columns: Names of the columns to read; all of them by default.
+
+        Raises:
+            FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says,
+                which is known only at its end.
+        """
+        folder, count = self._folder, 0
+        name = folder.read_data(self.meta, lambda name: folder.files.file(name).relative_to(folder.path).as_posix())
+        for table in stored.rows_in_batches(folder.files, name, self.index, columns):
+            count += table.num_rows
+            yield table
+        if count != self.length:
+            raise FormatError(
+                f"{folder.path / name}: {count} rows of episode {self.index}, meta/episodes says {self.length}"
+            )
 
     def rows_by_tick(self) -> pa.Table:
         """Read the episode's rows, those of each tick in the order of the session's robots.

@@ -7,7 +7,7 @@ what no episode of a file has. All of it says the same, and is read as such.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +115,21 @@ def read_rows(files: Folder, name: str, episode: int, columns: Sequence[str] | N
         groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), episode)]
         table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, number])))
         return plain(table.filter(pc.equal(table[number], episode)).select(wanted))
+
+
+def rows_in_batches(files: Folder, name: str, episode: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """Go through an episode's rows in their order, a row group at a time; arguments and errors as for `read_rows`."""
+    number = keys.EPISODE_INDEX
+    with files.parquet(name) as file:
+        known = file.schema_arrow.names
+        _refuse_twins(known, files.path / name)
+        wanted = known if columns is None else list(columns)
+        if number not in known:
+            raise FormatError(f"{files.path / name}: has no column {number!r}")
+        for group in range(file.num_row_groups):
+            if _may_hold(file.metadata.row_group(group), episode):
+                table = file.read_row_groups([group], columns=list(dict.fromkeys([*wanted, number])))
+                yield plain(table.filter(pc.equal(table[number], episode)).select(wanted))
 
 
 def _refuse_twins(names: Sequence[str], path: Path) -> None:
