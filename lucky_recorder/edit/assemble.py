@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.edit.fit import made_of, refuse_unlike
+from lucky_recorder.edit.pick import OnEpisode, Pick
 from lucky_recorder.edit.source import Source, Window
 from lucky_recorder.edit.streams import Streams
 from lucky_recorder.episode import keys
@@ -22,7 +23,6 @@ from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.reader import Session
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage.lock import is_abandoned
 from lucky_recorder.storage.untrusted import Folder
@@ -33,25 +33,6 @@ __all__ = ["Assembly", "OnEpisode", "Pick", "assemble", "plan"]
 _PARTIAL = ".partial"
 _LARGEST = 1000
 _FAULTS_TOLD = 3
-
-OnEpisode = Callable[[int, int], None]
-"""Called after each episode: how many are done, and how many there are."""
-
-
-class Pick(NamedTuple):
-    """An episode that is to stand in a new session.
-
-    Attributes:
-        session: The session that has it.
-        episode: Its ``episode_index`` there.
-        first: The first tick that is taken; a tick is a row of each robot.
-        stop: The tick after the last that is taken; None for all that there are.
-    """
-
-    session: Session
-    episode: int
-    first: int = 0
-    stop: int | None = None
 
 
 class _Part(NamedTuple):

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lucky_recorder.edit.columns import field_of, gather
+from lucky_recorder.edit.pick import refuse_others
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord, Outcome
 from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
@@ -28,7 +29,6 @@ from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import arrow_type, episodes_schema, measured_of
 from lucky_recorder.session.folder import SessionFolder
-from lucky_recorder.session.metadata import VIEW
 from lucky_recorder.storage.lock import refuse_held
 from lucky_recorder.storage.untrusted import format_errors
 
@@ -92,12 +92,7 @@ class Source:
         if path.is_dir():
             refuse_held(path)
         self.folder = SessionFolder(path)
-        if self.folder.is_video_only:
-            raise FormatError(
-                f"{path}: recorded without rows: nothing says what its episodes are, so none can be taken"
-            )
-        if self.folder.info.get(VIEW) is True:
-            raise FormatError(f"{path}: a copy for LeRobot; take the session it was made of, and make the copy anew")
+        refuse_others(path, self.folder.is_video_only, self.folder.info)
         self._footers: dict[str, DataFile] = {}
 
     @cached_property

@@ -85,7 +85,7 @@ def side(folder: SessionFolder, name: str) -> Side:
     Raises:
         FormatError: If what its files say cannot be read.
     """
-    carried = last_carried(folder)
+    carried = last_carried(folder) if folder.is_ours else None
     if carried is not None and carried.beside is not None:
         return Side(name, folder.info, carried.beside)
     # An episode that succeeded has every stream. Another may lack one that has failed, so where none has succeeded it
