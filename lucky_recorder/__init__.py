@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
     from lucky_recorder.capture.commands import commands_to_ctrl
     from lucky_recorder.edit.checksum import checksum
+    from lucky_recorder.edit.merge import merge, rename_task
     from lucky_recorder.edit.recover import recover
+    from lucky_recorder.edit.select import delete, select
+    from lucky_recorder.edit.split import split
+    from lucky_recorder.edit.trim import trim
     from lucky_recorder.episode.record import EpisodeRecord
     from lucky_recorder.episode.sink import Prepared, Sink
     from lucky_recorder.errors import (
@@ -67,9 +71,15 @@ _HOMES = {
     "WorkerStalledError": "errors",
     "checksum": "edit.checksum",
     "commands_to_ctrl": "capture.commands",
+    "delete": "edit.select",
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
+    "merge": "edit.merge",
     "recover": "edit.recover",
+    "rename_task": "edit.merge",
+    "select": "edit.select",
+    "split": "edit.split",
+    "trim": "edit.trim",
 }
 
 # Rooms with names of their own, such as ``lr.koyu.Dataset``.
@@ -102,9 +112,15 @@ __all__ = [
     "__version__",
     "checksum",
     "commands_to_ctrl",
+    "delete",
     "evaluate",
     "lerobot_view",
+    "merge",
     "recover",
+    "rename_task",
+    "select",
+    "split",
+    "trim",
 ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import lucky_recorder
 
-OPTIONAL = ["mujoco", "OpenGL", "rerun", "torch"]
+OPTIONAL = ["mujoco", "OpenGL", "rerun", "torch", "duckdb"]
 SIMULATOR_ROOMS = ("lucky_recorder.capture.mujoco", "lucky_recorder.capture.draw", "lucky_recorder.envs.")
 HOUSE = Path(lucky_recorder.__file__).parent
 FILES = sorted(HOUSE.rglob("*.py"))
@@ -62,6 +62,7 @@ HEAVY = {
     "rich": ("cli/console.py", "rollouts/results.py"),
     "typer": ("cli/",),
     "torch": ("lerobot/policy.py",),
+    "duckdb": ("edit/sql.py",),
 }
 
 

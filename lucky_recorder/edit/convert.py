@@ -35,6 +35,7 @@ from lucky_recorder.notices import tell
 from lucky_recorder.session import layout as places
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
+from lucky_recorder.session.rebuilt import count_frames
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.koyu import KoyuSettings
@@ -361,8 +362,7 @@ def _filmed(dataset: Dataset, number: int, stream: Stream, sink: SessionSink) ->
     with dataset.frames(number, stream.key) as frames:
         info = frames.info
         _refuse_video(frames.path, info, stream)
-        for k in range(0, info.frames, PixelHistogram.every):
-            pixels.add(k, frames[k])
+        count_frames(frames, pixels)
     # The sink renames what it is given. So it gets a link, and the bundle keeps its own name for the file.
     target = sink.stream_path(stream.key, number, stream.suffix)
     make_folder(target.parent)

@@ -119,6 +119,8 @@ class EpisodeRecord:
         reproducible: Whether the same run would give the same bytes again: seeded reset, software GL, CPU encoder.
         began_ns: When it began, nanoseconds since 1970.
         events: What was marked within it, in order.
+        noted: What else ``meta/episodes`` says of it, by column: plain JSON values, or Arrow's of types that JSON has
+            not. Only of an episode of another session.
     """
 
     take: int
@@ -133,6 +135,7 @@ class EpisodeRecord:
     reproducible: bool = False
     began_ns: int = 0
     events: tuple[Event, ...] = ()
+    noted: Mapping[str, Any] = field(default_factory=dict)
 
     def new_tasks(self, known: int) -> list[str]:
         """Return the descriptions of its tasks whose index is ``known`` or more, in order.

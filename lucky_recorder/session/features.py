@@ -46,14 +46,16 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, arrow_type(f)) for f in schema.fields])
 
 
-def episodes_schema(streams: Iterable[str]) -> pa.Schema:
+def episodes_schema(streams: Iterable[str], more: Iterable[pa.Field] = ()) -> pa.Schema:
     """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null.
 
     Args:
         streams: The keys of the video streams that ``meta/`` speaks of.
+        more: Columns that are somebody's own; one of a name that is here already is left out.
     """
     videos = [(keys.video_column(key, part), kind) for key in streams for part, kind in _VIDEO_COLUMNS]
-    return pa.schema([*_EPISODE_COLUMNS, *videos])
+    own = pa.schema([*_EPISODE_COLUMNS, *videos])
+    return pa.schema([*own, *(field for field in more if field.name not in own.names)])
 
 
 def streams_of(features: Mapping[str, Any]) -> list[str]:

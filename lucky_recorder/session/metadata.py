@@ -98,6 +98,28 @@ class Before(NamedTuple):
         return cls({}, (), Totals(), 0)
 
 
+class MadeOf(NamedTuple):
+    """What a session takes over from those whose episodes it is made of.
+
+    Attributes:
+        info: The content of their ``info.json``; what is counted or groups files is the new session's own.
+        columns: The columns of their ``meta/episodes`` beside the format's own; a row without a value has null.
+    """
+
+    info: Mapping[str, Any]
+    columns: pa.Schema
+
+    def described(self, schema: Schema, chunking: layout.Chunking) -> dict[str, Any]:
+        """Return the content of the new ``info.json`` before anything is counted."""
+        own = info(schema, chunking)
+        grouping = ("chunks_size", "episodes_per_file", "data_path", "video_path")
+        new = {field: own[field] for field in grouping if field in own and field in self.info}
+        if "recorder_version" in self.info:
+            return {**own, **self.info, **new, "recorder_version": __version__}
+        # Another recorder's stays one of that recorder: what only this one promises, it does not hold.
+        return {**self.info, **new}
+
+
 def info(schema: Schema, chunking: layout.Chunking) -> dict[str, Any]:
     """Return the content of ``info.json`` before anything is counted (spec: info.json)."""
     video = {"video_path": layout.VIDEO_PATH} if schema.streams else {}
@@ -134,6 +156,11 @@ def counted(info: Mapping[str, Any], tasks: int, totals: Totals) -> dict[str, An
         "total_frames": totals.rows,
         "splits": {"train": f"0:{totals.episodes}"},
     }
+
+
+def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what JSON can hold of a row of ``meta/episodes``: a time of somebody's, say, is in the table alone."""
+    return {name: value for name, value in row.items() if not isinstance(value, pa.Scalar)}
 
 
 def write_episodes(path: Path, schema: pa.Schema, episodes: Sequence[Mapping[str, Any]]) -> None:
@@ -203,6 +230,7 @@ class MetadataWriter:
         tasks: The task descriptions that are known beforehand.
         every: Episodes between two writes.
         before: What the session has already; None for a new one.
+        made_of: What it takes over from other sessions; None for a recording.
     """
 
     def __init__(
@@ -213,14 +241,16 @@ class MetadataWriter:
         tasks: Sequence[str],
         every: int = 25,
         before: Before | None = None,
+        made_of: MadeOf | None = None,
     ) -> None:
         before = before or Before.nothing()
         # What is there stays: where cameras stood in the first recording, and what others have added.
         kept = {**before.info, "recorder_version": __version__} if before.info else {}
-        self.info = counted(info(schema, chunking) | kept, 0, Totals())
+        described = made_of.described(schema, chunking) if made_of else info(schema, chunking) | kept
+        self.info = counted(described, 0, Totals())
         self.tasks = [*before.tasks, *(task for task in tasks if task not in before.tasks)]
         self._root = root
-        self._schema = episodes_schema([s.key for s in schema.described])
+        self._schema = episodes_schema([s.key for s in schema.described], made_of.columns if made_of else ())
         self._chunking = chunking
         self._every = every
         self._totals = before.totals
@@ -241,7 +271,7 @@ class MetadataWriter:
         """Take an episode whose data file is whole, to be listed by the next write."""
         self._is_behind = True
         self._pending.append(episode.row)
-        self._longest_row = max(self._longest_row, len(json_bytes(episode.row)))
+        self._longest_row = max(self._longest_row, len(json_bytes(as_json(episode.row))))
         self._totals.add(episode)
 
     def is_due(self, episodes: int) -> bool:

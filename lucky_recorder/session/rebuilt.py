@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,15 @@ from lucky_recorder.episode import keys
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session import carried as footers
+from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import measured_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.metadata import Finished, Totals
 from lucky_recorder.storage.untrusted import format_errors
+
+if TYPE_CHECKING:
+    from lucky_recorder.video.decode import FrameReader
 
 
 def totals(folder: SessionFolder, episodes: Sequence[Episode]) -> Totals:
@@ -32,7 +36,7 @@ def totals(folder: SessionFolder, episodes: Sequence[Episode]) -> Totals:
     """
     added = Totals()
     columns = measured_of(folder.features)
-    pixels = _Pixels(folder, {episode.index for episode in episodes})
+    pixels = Pixels(folder, {episode.index for episode in episodes})
     for episode in episodes:
         measured = _measured(folder, episode, columns)
         counted, reproducible = pixels.of(episode)
@@ -62,11 +66,18 @@ def values_of(table: pa.Table, name: str) -> NDArray[Any]:
     return values.reshape(len(column), -1) if len(column) else np.zeros((0, 1))
 
 
-class _Pixels:
-    """What was counted of colour streams, by episode: a data file carries the counts of all its episodes together."""
+class Pixels:
+    """What was counted of colour streams, by episode: a data file carries the counts of all its episodes together.
 
-    def __init__(self, folder: SessionFolder, wanted: Set[int]) -> None:
+    Args:
+        folder: The session.
+        wanted: The episodes that count. A file that holds others too is not believed: their pictures are counted.
+        read: Reads what a data file carries, if not `carried.read`.
+    """
+
+    def __init__(self, folder: SessionFolder, wanted: Set[int], read: Callable[[str], DataFile] | None = None) -> None:
         self._folder = folder
+        self._read = read or (lambda name: footers.read(folder.files, name))
         self._wanted = wanted
         self._counted: set[int] = set()
         self._uncounted: set[int] = set()
@@ -83,18 +94,16 @@ class _Pixels:
         return added, episode.index not in self._irreproducible
 
     def _open(self, episode: Episode) -> Mapping[str, PixelHistogram]:
-        one = self._folder.read_data(episode.meta, lambda name: footers.read(self._folder.files, name))
+        one = self._folder.read_data(episode.meta, self._read)
         indices = {row[keys.EPISODE_INDEX] for row in one.episodes}
+        if one.carried is None or not one.carried.reproducible:
+            self._irreproducible |= indices
         if one.carried is None or indices & self._counted or not indices <= self._wanted:
             # Also where spools became a data file since the first of them was counted: its sum holds them again. Or it
             # holds episodes that were finished since the caller looked.
             self._uncounted |= indices - self._counted
-            if one.carried is None:
-                self._irreproducible |= indices
             return {}
         self._counted |= indices
-        if not one.carried.reproducible:
-            self._irreproducible |= indices
         return one.carried.pixels
 
 
@@ -103,6 +112,11 @@ def count_pixels(episodes: Iterable[Episode], camera: str) -> PixelHistogram:
     pixels = PixelHistogram()
     for episode in episodes:
         with episode.frames(camera) as frames:
-            for k in range(0, len(frames), PixelHistogram.every):
-                pixels.add(k, frames[k])
+            count_frames(frames, pixels)
     return pixels
+
+
+def count_frames(frames: FrameReader, pixels: PixelHistogram) -> None:
+    """Count those pictures of a video that count."""
+    for k in range(0, len(frames), PixelHistogram.every):
+        pixels.add(k, frames[k])

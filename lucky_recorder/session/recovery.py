@@ -267,8 +267,9 @@ class _Planner:
         listed = self._listed.get(row[keys.EPISODE_INDEX])
         if listed is None:
             return False
-        said = {k: v for k, v in listed.items() if v is not None and k not in (keys.META_CHUNK, keys.META_FILE)}
-        return said != row
+        # What somebody has added to the list, no file need say.
+        own = {*row, *episodes_schema(streams_of(self._folder.features)).names} - {keys.META_CHUNK, keys.META_FILE}
+        return {k: v for k, v in listed.items() if v is not None and k in own} != row
 
     def _damage(self, index: int, row: Row) -> str:
         name = self._folder.data_file(row)

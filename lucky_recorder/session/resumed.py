@@ -121,7 +121,7 @@ def complete(root: Path, schema: Schema) -> Before:
     folder = _folder(root)
     if folder is None:
         return Before.nothing()
-    if moved := likeness.moved(folder, schema):
+    if moved := likeness.moved(folder.features, likeness.recording(schema, layout.Chunking(1)).info["features"]):
         tell(
             f"{root}: {', '.join(moved)}: the camera is calibrated otherwise than when the session was begun; "
             "info.json goes on to say how it was then"
@@ -138,7 +138,7 @@ def numbered(record: EpisodeRecord, known: Sequence[str]) -> EpisodeRecord:
         record: The episode, with the recording's own indices.
         known: The session's task descriptions, in index order.
     """
-    described = [*known, *(task for task in record.tasks.values() if task not in known)]
+    described = list(dict.fromkeys((*known, *record.tasks.values())))
     indices = {index: described.index(task) for index, task in record.tasks.items()}
     if all(index == own for own, index in indices.items()):
         return record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.session import carried, layout, lidar, resumed, rows
 from lucky_recorder.session.carried import Carried
-from lucky_recorder.session.metadata import Finished, MetadataWriter
+from lucky_recorder.session.metadata import Finished, MadeOf, MetadataWriter, as_json
 from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import hold, take_over
@@ -71,7 +71,7 @@ class SessionSink:
         self.home = Home(root, self._lock)
         self._resumes = resumes
         # Known once `open` is called.
-        self._is_open = False
+        self._is_open = self._renumbers = False
         self._schema: Schema
         self._metadata: MetadataWriter
 
@@ -86,8 +86,14 @@ class SessionSink:
         arrow.warm_up()
         return cls(layout.claim_folder(output_dir), chunking, metadata_every)
 
-    def open(self, schema: Schema, tasks: Sequence[str]) -> None:
+    def open(self, schema: Schema, tasks: Sequence[str], made_of: MadeOf | None = None) -> None:
         """Learn what rows and frames are; a new session holds whatever a schema says.
+
+        Args:
+            schema: The columns and streams.
+            tasks: The task descriptions that are known beforehand.
+            made_of: What it takes over from sessions whose episodes it is made of. Their tasks have the indices that
+                they have there, and get those of this one.
 
         Raises:
             SettingsError: If the session that is to be gone on with holds other ones; it is as it was then.
@@ -100,7 +106,8 @@ class SessionSink:
             before = resumed.complete(self.root, schema)
             self._episodes, self._rows = before.totals.episodes, before.totals.rows
         self._schema = schema
-        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before)
+        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before, made_of)
+        self._renumbers = self._resumes or made_of is not None
         self._is_open = True
         self._hold_reserve()
 
@@ -121,7 +128,7 @@ class SessionSink:
             StorageError: If the disk refuses, if the session is not where it was, or if chunk numbers would pass 999.
         """
         self.home.check()
-        if self._resumes:
+        if self._renumbers:
             record = resumed.numbered(record, self._metadata.tasks)
         # The next index: an episode is committed or discarded before another one is prepared.
         episode = self._episodes
@@ -147,7 +154,7 @@ class SessionSink:
 
     def _stage_labels(self, stream: Stream, episode: int) -> list[Staged]:
         """Write the file beside a mask video that maps its ids to names."""
-        if stream.kind != "mask":
+        if "labels" not in stream.info:
             return []
         return [stage_json(self._video_path(stream.key, episode).with_suffix(".json"), stream.info["labels"])]
 
@@ -159,16 +166,19 @@ class SessionSink:
             path = path.with_name(layout.spool_file(path.name, episode))
         known = [*self._metadata.tasks, *new_tasks]
         pixels, beside = self._pixels(record), carried.unlisted(self._schema)
-        said = Carried(self._metadata.info, known, record.reproducible, pixels, record.take + 1, beside).plain()
+        said = Carried(self._metadata.info, known, record.reproducible, pixels, record.take + 1, beside)
+        # A session of another recorder carries nothing of ours.
+        plain = said.plain() if "recorder_version" in said.info else None
         return stage(
             path,
-            lambda p: rows.write(p, tables, [row], said),
+            lambda p: rows.write(p, tables, [as_json(row)], plain),
             lambda p: rows.verify(p, record.rows),
             rows.largest(self._schema, record),
         )
 
     def _pixels(self, record: EpisodeRecord) -> dict[str, PixelHistogram]:
-        return {key: one.pixels for key, one in record.videos.items() if self._schema.stream(key).kind == "color"}
+        counted = {key: one.pixels for key, one in record.videos.items() if one.pixels.frames}
+        return {key: pixels for key, pixels in counted.items() if self._schema.stream(key).kind == "color"}
 
     def _video_path(self, key: str, episode: int) -> Path:
         stream = self._schema.stream(key)
@@ -195,7 +205,11 @@ class SessionSink:
             times = {"from_timestamp": 0.0, "to_timestamp": float(one.file.frames / stream.rate)}
             said = self._chunking.video(episode)._asdict() | times
             row |= {keys.video_column(key, part): value for part, value in said.items()}
-        return row
+        return row | dict(record.noted)
+
+    def know(self, tasks: Iterable[str]) -> None:
+        """Add task descriptions that no episode needs to be of; they are listed with the next episode."""
+        self._metadata.tasks += [task for task in tasks if task not in self._metadata.tasks]
 
     def committed(self, episode: Finished, new_tasks: Sequence[str], data: Path | None) -> None:
         """Count an episode whose files all have their names, and write what falls due with it."""

@@ -25,7 +25,7 @@ from lucky_recorder.video.codecs import Codec, known
 from lucky_recorder.video.frames import Frame
 from lucky_recorder.video.probe import probe, video_errors
 
-_CONTAINERS: Mapping[str, Mapping[str, str]] = {
+CONTAINERS: Mapping[str, Mapping[str, str]] = {
     # Fragments while open, so that a crash loses at most the last GOP; an ordinary file once closed.
     "mp4": {"movflags": "hybrid_fragmented+frag_keyframe", "flush_packets": "1", "fflags": "bitexact"},
     # Small clusters to the same end. bitexact: no dates and no versions, so the same pictures give the same bytes.
@@ -215,6 +215,6 @@ def _create(path: Path, codec: Codec, doing: str) -> OutputContainer:
         # shows at once.
         make_file(path)
     with video_errors(path, doing):
-        options = dict(_CONTAINERS[codec.container])
+        options = dict(CONTAINERS[codec.container])
         # A whole path: of a:b.mp4 alone, the library would take a for a protocol.
         return av.open(os.path.abspath(path), "w", format=codec.container, container_options=options)

@@ -36,13 +36,18 @@ _VIDEO_COLUMNS = {
     "to_timestamp": pa.float64(),
 }
 _FOLDER = "meta/episodes"
+# How the names of columns begin that say where files are.
+_OWN_PREFIXES = ("data/", "meta/", "videos/")
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
 
 
 def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
-    """Check that the files have the documented columns, typed; ours no others, and are numbered without a gap."""
+    """Check that the files have the documented columns, typed, and that ours are numbered without a gap.
+
+    What somebody has noted of episodes in columns of their own is theirs.
+    """
     if not evidence.declared.is_ours:
         for name, table in evidence.meta_files.items():
             found = {f.name: f.type for f in table.schema}
@@ -68,7 +73,8 @@ def _check_schema(name: str, found: Mapping[str, pa.DataType], wanted: Mapping[s
         if column not in found:
             yield Fault(name, None, f"column {column} is missing")
         elif column not in wanted:
-            yield Fault(name, None, f"column {column} is not of the format")
+            if column.startswith(_OWN_PREFIXES):
+                yield Fault(name, None, f"column {column} is not of the format")
         elif found[column] != wanted[column]:
             yield Fault(name, None, f"column {column} is {found[column]}, expected {wanted[column]}")
 
@@ -168,8 +174,15 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
         said = {_key(e.get("episode_index")): e for e in footer}
         for episode in episodes:
             listed = {k: v for k, v in episode.values.items() if v is not None and not k.startswith(_FOLDER)}
-            if said.get(_key(episode.number)) != listed:
+            footed = said.get(_key(episode.number), {})
+            # What somebody has noted of it may stand in one of the two alone.
+            if any(footed.get(k) != listed.get(k) for k in {*footed, *listed} if _must_agree(k, footed, listed)):
                 yield Fault(file, episode.number, f"the footer does not say of it what {episode.source} says")
+
+
+def _must_agree(column: str, footed: Row, listed: Row) -> bool:
+    is_own = column in _COLUMNS or column in _OURS or column.startswith(_OWN_PREFIXES)
+    return is_own or (column in footed and column in listed)
 
 
 def _key(index: object) -> str:

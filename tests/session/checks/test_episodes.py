@@ -67,7 +67,7 @@ def test_a_stream_without_a_file_in_a_success(copy: Path) -> None:
     ("change", "message"),
     [
         (lambda t: t.drop_columns("success"), "column success is missing"),
-        (lambda t: t.append_column("extra", pa.array([1, 2, 3, 4])), "column extra is not of the format"),
+        (lambda t: t.append_column("videos/x/file_index", pa.array([1, 2, 3, 4])), "column videos/x/file_index is not"),
         (lambda t: t.append_column("length", t["length"]), "a column stands twice"),
         (lambda t: t.set_column(5, "length", t["length"].cast(pa.float64())), "column length is double"),
         (lambda t: t.set_column(0, "episode_index", pa.array(list("abcd"))), "column episode_index is string"),
@@ -90,3 +90,8 @@ def test_a_lost_metadata_file(copy: Path) -> None:
     faults = check_session(copy)
     assert Fault(INFO, None, "total_episodes is 7, expected 3") in faults
     assert any(f.file == DATA and "does not list (3, 4, 5)" in f.message for f in faults)
+
+
+def test_what_somebody_notes_of_episodes_is_no_fault(copy: Path) -> None:
+    rewrite(copy / META, lambda t: t.append_column("rating", pa.array([1, 2, 3, None])))
+    assert check_session(copy) == []

@@ -1,0 +1,318 @@
+"""A new session out of episodes of others: merged, selected, split and trimmed sessions are all lists of picks.
+
+The new session is written beside its place, as ``<name>.partial``, checked, and only then given its name. So there is
+either a whole session or none, and what a crash leaves behind is seen to be unfinished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from lucky_recorder.edit.fit import made_of, refuse_unlike
+from lucky_recorder.edit.pick import OnEpisode, Pick
+from lucky_recorder.edit.source import Source, Window
+from lucky_recorder.edit.streams import Streams
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError, StorageError
+from lucky_recorder.session import layout
+from lucky_recorder.session.check import check_session
+from lucky_recorder.session.metadata import MadeOf
+from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.storage.lock import is_abandoned
+from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
+
+__all__ = ["Assembly", "OnEpisode", "Pick", "assemble", "plan"]
+
+_PARTIAL = ".partial"
+_LARGEST = 1000
+_FAULTS_TOLD = 3
+
+
+class _Part(NamedTuple):
+    """A pick that is known to be there."""
+
+    source: Source
+    episode: int
+    window: Window
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A session that can be made; nothing is touched yet.
+
+    Attributes:
+        target: Where it will be.
+        parts: Its episodes, in order.
+        chunking: How its files are grouped.
+        taken_over: What it takes over of its sources.
+        rename: Task descriptions that become others.
+    """
+
+    target: Path
+    parts: Sequence[_Part]
+    chunking: layout.Chunking
+    taken_over: MadeOf
+    rename: Mapping[str, str]
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes it will have."""
+        return len(self.parts)
+
+    @property
+    def rows(self) -> int:
+        """How many rows it will have."""
+        return sum((p.window.stop - p.window.first) * len(p.source.folder.robots) for p in self.parts)
+
+    def write(self, on_episode: OnEpisode | None = None, metadata_every: int = 25) -> Path:
+        """Make the session, and check it.
+
+        Args:
+            on_episode: Called after each episode.
+            metadata_every: Episodes between two writes of ``meta/``.
+
+        Returns:
+            Its folder.
+
+        Raises:
+            FormatError: If a source cannot be read, or the result has faults: those of its sources.
+            StorageError: If the file system refuses, or there is something of its name by now.
+            VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
+        """
+        partial = _claimed(self.target)
+        try:
+            self._fill(SessionSink(partial, self.chunking, metadata_every), on_episode or (lambda done, total: None))
+            _refuse_faults(partial, self.target)
+            _name(partial, self.target)
+        except BaseException:  # also an interrupt: an unfinished session must not stay behind
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return self.target
+
+    def _fill(self, sink: SessionSink, on_episode: OnEpisode) -> None:
+        first = self.parts[0]
+        try:
+            sink.open(first.source.schema, self._named(first.source.known_tasks(first.episode)), self.taken_over)
+            self._write_episodes(sink, on_episode)
+        except BaseException:  # what is written of it goes anyway
+            with contextlib.suppress(LuckyRecorderError):
+                sink.close()
+            raise
+        sink.close()
+
+    def _write_episodes(self, sink: SessionSink, on_episode: OnEpisode) -> None:
+        streams = {
+            id(source): Streams(source, self.parts[0].source.schema, wanted, sink)
+            for source, wanted in self._whole_files().items()
+        }
+        takes = 0
+        for number, part in enumerate(self.parts):
+            if number == len(self.parts) - 1:
+                # Those of which no episode is are not lost; the last one lists them.
+                sink.know(task for source in self._sources() for task in self._named(source.folder.tasks))
+            takes += part.source.takes(part.episode)
+            self._write(part, number, takes, streams[id(part.source)], sink)
+            on_episode(number + 1, len(self.parts))
+
+    def _write(self, part: _Part, number: int, takes: int, streams: Streams, sink: SessionSink) -> None:
+        episode = part.source.episode(part.episode)
+        record = part.source.read(episode, part.window, self.parts[0].source.schema, sink.root)
+        videos, is_reproducible = streams.videos(episode, part.window, number)
+        scans = streams.scans(episode, part.window, number)
+        tasks = dict(zip(record.tasks, self._renamed(record.tasks.values()), strict=True))
+        whole = replace(record, take=takes - 1, tasks=tasks, videos=videos, scans=scans, reproducible=is_reproducible)
+        sink.prepare(whole).commit()
+
+    def _renamed(self, tasks: Iterable[str]) -> list[str]:
+        return [self.rename.get(task, task) for task in tasks]
+
+    def _named(self, tasks: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(self._renamed(tasks)))
+
+    def _sources(self) -> list[Source]:
+        return list({id(part.source): part.source for part in self.parts}.values())
+
+    def _whole_files(self) -> dict[Source, set[int]]:
+        """Return, of each source, the episodes whose data files come whole into one data file of the new session."""
+        places: dict[tuple[int, layout.Place], list[tuple[int, int, bool]]] = {}
+        for number, part in enumerate(self.parts):
+            place = part.source.place(part.episode)
+            here = (part.episode, number // self.chunking.episodes_per_file, part.window.is_whole)
+            places.setdefault((id(part.source), place), []).append(here)
+        found: dict[Source, set[int]] = {source: set() for source in self._sources()}
+        by_id = {id(source): source for source in found}
+        for (source, place), taken in places.items():
+            episodes = {episode for episode, _, is_whole in taken if is_whole}
+            is_one = len({file for _, file, _ in taken}) == 1
+            if is_one and episodes == by_id[source].episodes_at(place):
+                found[by_id[source]] |= episodes
+        return found
+
+
+def assemble(
+    picks: Iterable[Pick],
+    target: Path,
+    *,
+    files_per_chunk: int | None = None,
+    episodes_per_file: int | None = None,
+    rename: Mapping[str, str] | None = None,
+    on_episode: OnEpisode | None = None,
+    metadata_every: int = 25,
+) -> Path:
+    """Write a new session of episodes of others, and check it.
+
+    Rows, videos and scans are as they were; videos are linked. What is numbered is numbered anew: rows, episodes,
+    files, tasks. Statistics are those of the new session.
+
+    Args:
+        picks: The episodes, in order.
+        target: The new session's folder; there must be nothing of that name.
+        files_per_chunk: Files in each chunk folder; by default as in the first session.
+        episodes_per_file: Episodes in each data file; by default as in the first session.
+        rename: Task descriptions that become others; one that there is already unites with it.
+        on_episode: Called after each episode: how many are done, and how many there are.
+        metadata_every: Episodes between two writes of ``meta/``.
+
+    Returns:
+        The new session's folder.
+
+    Raises:
+        SettingsError: If there is nothing to write, the target is there already or lies within a source, or the
+            episodes need more chunks than there are; nothing is touched.
+        FormatError: If a session cannot be taken from, two do not fit, or what was made has faults.
+        StorageError: If a session is being written, or the file system refuses.
+        VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
+    """
+    planned = plan(picks, target, files_per_chunk=files_per_chunk, episodes_per_file=episodes_per_file, rename=rename)
+    return planned.write(on_episode, metadata_every)
+
+
+def plan(
+    picks: Iterable[Pick],
+    target: Path,
+    *,
+    files_per_chunk: int | None = None,
+    episodes_per_file: int | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> Assembly:
+    """Say what `assemble` would write, and refuse what it would refuse beforehand; nothing is touched.
+
+    Arguments and errors are those of `assemble`.
+    """
+    sources: dict[str, Source] = {}
+    parts = [_part(pick, sources) for pick in picks]
+    if not parts:
+        raise SettingsError.of("output", str(target), "no episode is left to write; nothing was written")
+    _refuse_target(target, sources.values())
+    _refuse_twice(parts)
+    first = parts[0].source
+    chunking = layout.Chunking(
+        _grouping("files_per_chunk", files_per_chunk, first.folder.files_per_chunk),
+        _grouping("episodes_per_file", episodes_per_file, first.episodes_per_file),
+    )
+    _refuse_many(len(parts), chunking)
+    for source in sources.values():
+        source.refuse_strays()
+    refuse_unlike([*sources.values()])
+    return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}))
+
+
+def _part(pick: Pick, sources: dict[str, Source]) -> _Part:
+    path = pick.session.path
+    real = os.path.realpath(path)
+    source = sources.get(real)
+    if source is None:
+        source = sources[real] = Source(path)
+    if pick.episode not in source.numbers:
+        raise SettingsError.of(
+            "episode", pick.episode, f"{path} has {len(source.numbers)} episodes, and none of this number"
+        )
+    window = source.window(pick.episode, pick.first, pick.stop)
+    if not 0 <= window.first < window.stop <= window.ticks:
+        ticks = f"{window.first}:{window.stop}"
+        raise SettingsError.of(
+            "ticks", ticks, f"{path}: episode {pick.episode} has {window.ticks}; nothing is left of it"
+        )
+    return _Part(source, pick.episode, window)
+
+
+def _refuse_twice(parts: Sequence[_Part]) -> None:
+    seen: set[tuple[int, int]] = set()
+    for part in parts:
+        key = (id(part.source), part.episode)
+        if key in seen:
+            raise SettingsError.of("episode", part.episode, f"{part.source.path}: is picked twice")
+        seen.add(key)
+
+
+def _refuse_target(target: Path, sources: Iterable[Source]) -> None:
+    if os.path.lexists(target):
+        raise SettingsError.of("output", str(target), "is there already; name a new folder")
+    for source in sources:
+        if source.path.resolve() in target.resolve().parents:
+            raise SettingsError.of("output", str(target), f"lies inside {source.path}; name a folder beside it")
+
+
+def _grouping(field: str, asked: int | None, otherwise: int) -> int:
+    if asked is None:
+        return otherwise
+    if type(asked) is not int or not 0 < asked <= _LARGEST:
+        raise SettingsError.of(field, asked, f"give a whole number from 1 to {_LARGEST}")
+    return asked
+
+
+def _refuse_many(episodes: int, chunking: layout.Chunking) -> None:
+    if chunking.video(episodes - 1).chunk_index > keys.LARGEST_CHUNK:
+        enough = -(-episodes // (keys.LARGEST_CHUNK + 1))
+        most = f"chunk numbers end at {keys.LARGEST_CHUNK}, so {episodes} episodes need {enough} or more"
+        remedy = most if enough <= _LARGEST else f"{most}, and there are at most {_LARGEST}: make several sessions"
+        raise SettingsError.of("files_per_chunk", chunking.files_per_chunk, remedy)
+
+
+def _claimed(target: Path) -> Path:
+    """Make the folder in which a session becomes whole; no other process can make it too."""
+    partial = target.with_name(target.name + _PARTIAL)
+    make_folder(partial.parent)
+    if os.path.lexists(partial):
+        _remove_abandoned(partial)
+    with storage_errors(partial):
+        partial.mkdir()
+    return partial
+
+
+def _remove_abandoned(partial: Path) -> None:
+    """Remove what is left of an assembly that did not end; what holds anything else stays, and is told of."""
+    files = [] if partial.is_symlink() or not partial.is_dir() else Folder(partial).files()
+    is_own = partial.is_dir() and not partial.is_symlink() and all(map(layout.is_own_file, files))
+    if not is_own or not is_abandoned(partial):
+        remedy = "it is being written, or somebody else's; wait for it, or remove it"
+        raise StorageError(f"{partial}: is there already: {remedy}")
+    with storage_errors(partial):
+        shutil.rmtree(partial)
+
+
+def _refuse_faults(partial: Path, target: Path) -> None:
+    faults = check_session(partial, decode=False)
+    if faults:
+        told = "; ".join(f"{fault.file}: {fault.message}" for fault in faults[:_FAULTS_TOLD])
+        more = f"; and {len(faults) - _FAULTS_TOLD} more" if len(faults) > _FAULTS_TOLD else ""
+        raise FormatError(
+            f"{target}: what was made has faults, and was removed: {told}{more}. They are its sources': "
+            "`lucky-recorder check` tells them"
+        )
+
+
+def _name(partial: Path, target: Path) -> None:
+    with storage_errors(target):
+        # A folder would take the place of an empty one.
+        if os.path.lexists(target):
+            raise StorageError(f"{target}: is there by now; it stays, and what was made is removed")
+        partial.rename(target)
+        sync_folder(target.parent)
