@@ -17,7 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lucky_recorder.edit.merge import merge, rename_task
 from lucky_recorder.edit.recover import recover
+from lucky_recorder.edit.select import delete, select
+from lucky_recorder.edit.split import split
+from lucky_recorder.edit.trim import trim
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
 from tests.interop.recording import record_cubes, record_pendulum
@@ -85,6 +89,20 @@ def recovered(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     (result,) = recover(folder)
     assert (result.verdict, result.episodes) == ("recovered", 32)
     return Truth(result.path)
+
+
+@pytest.fixture(scope="session")
+def shaped(tmp_path_factory: pytest.TempPathFactory, cubes: Truth) -> Truth:
+    """The session of `cubes`, taken apart and put together in another order, a task renamed, and its ends cut off."""
+    folder = tmp_path_factory.mktemp("shaped")
+    parts = [select(cubes.path, folder / name, episodes=chosen).path for name, chosen in (("a", "16:"), ("b", ":16"))]
+    merged = merge(parts, folder / "merged").path
+    renamed = rename_task(merged, folder / "renamed", Session(merged).tasks[0], "Do as you are told").path
+    rest = delete(renamed, folder / "rest", episodes="3,20:24").path
+    long = [e.index for e in Session(rest) if e.data_ticks > 14]
+    trimmed = trim(rest, folder / "trimmed", start=10, end=3, episodes=long)
+    assert (trimmed.episodes, len(long) > 2) == (27, True)
+    return Truth(split(trimmed.path, {"train": 0.8, "val": 0.2}, output=folder)["train"].path)
 
 
 @pytest.fixture(scope="session")

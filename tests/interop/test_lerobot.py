@@ -79,6 +79,19 @@ def test_a_session_that_was_recovered_is_the_one_that_was_lost(
     compare(items, cubes, all_rows(cubes))
 
 
+def test_a_session_that_was_made_of_others_is_what_they_were(
+    lerobot: LeRobot, handed_out: HandedOut, shaped: Truth, cubes: Truth
+) -> None:
+    """Merged, renamed, cut at both ends and split: every item is its row and its frame."""
+    items = load(handed_out(lerobot, "read", shaped) / "items.npz")
+    compare(items, shaped, all_rows(shaped))
+    # And what it was made of: rows by their values, and the pictures that go with them.
+    known = {row.tobytes(): number for number, row in enumerate(cubes.rows["observation.state"])}
+    rows = np.array([known[row.tobytes()] for row in shaped.rows["observation.state"]])
+    for key, frames in cubes.frames.items():
+        compare_pictures(items[key], frames[rows])
+
+
 def test_its_other_decoder_gives_the_same(lerobot: LeRobot, handed_out: HandedOut, truth: Truth) -> None:
     if lerobot.version == "0.4.4":
         pytest.skip("its other decoder needs a torchvision that is no longer released")
