@@ -92,23 +92,20 @@ def recovered(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 @pytest.fixture(scope="session")
-def shaped(tmp_path_factory: pytest.TempPathFactory, cubes: Truth) -> Truth:
-    """The session of `cubes`, taken apart and put together in another order, a task renamed, and its ends cut off."""
-    folder = tmp_path_factory.mktemp("shaped")
-    parts = [select(cubes.path, folder / name, episodes=chosen).path for name, chosen in (("a", "16:"), ("b", ":16"))]
-    merged = merge(parts, folder / "merged").path
-    renamed = rename_task(merged, folder / "renamed", Session(merged).tasks[0], "Do as you are told").path
-    rest = delete(renamed, folder / "rest", episodes="3,20:24").path
-    long = [e.index for e in Session(rest) if e.data_ticks > 14]
-    trimmed = trim(rest, folder / "trimmed", start=10, end=3, episodes=long)
-    assert (trimmed.episodes, len(long) > 2) == (27, True)
-    return Truth(split(trimmed.path, {"train": 0.8, "val": 0.2}, output=folder)["train"].path)
-
-
-@pytest.fixture(scope="session")
 def pendulum(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     """A session at 200/3 Hz with columns of the user's own."""
     return Truth(record_pendulum(tmp_path_factory.mktemp("pendulum")))
+
+
+@pytest.fixture(scope="session")
+def shaped(tmp_path_factory: pytest.TempPathFactory, pendulum: Truth) -> Truth:
+    """The session of `pendulum`, put together in another order, its task renamed, its first episode cut, and split."""
+    folder = tmp_path_factory.mktemp("shaped")
+    trimmed = trim(pendulum.path, folder / "trimmed", start=20, end=3, episodes=[0]).path
+    parts = [select(trimmed, folder / name, episodes=chosen).path for name, chosen in (("a", "16:"), ("b", ":16"))]
+    renamed = rename_task(merge(parts, folder / "merged").path, folder / "renamed", "Swing", "Do as you are told").path
+    rest = delete(renamed, folder / "rest", episodes="3,20:24").path
+    return Truth(split(rest, {"train": 0.9, "val": 0.1}, output=folder)["train"].path)
 
 
 class LeRobot:
