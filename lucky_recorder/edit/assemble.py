@@ -24,6 +24,7 @@ from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
 from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
@@ -219,7 +220,7 @@ def plan(
     )
     _refuse_many(len(parts), chunking)
     for source in sources.values():
-        source.refuse_strays()
+        source.refuse_inexact()
     refuse_unlike([*sources.values()])
     return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}))
 
@@ -290,6 +291,7 @@ def _claimed(target: Path) -> Path:
 def _remove_abandoned(partial: Path) -> None:
     """Remove what is left of an assembly that did not end; what holds anything else stays, and is told of."""
     files = [] if partial.is_symlink() or not partial.is_dir() else Folder(partial).files()
+    files = [name for name in files if name not in reserve.left_in(partial)]
     is_own = partial.is_dir() and not partial.is_symlink() and all(map(layout.is_own_file, files))
     if not is_own or not is_abandoned(partial):
         remedy = "it is being written, or somebody else's; wait for it, or remove it"

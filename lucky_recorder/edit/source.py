@@ -226,13 +226,14 @@ class Source:
         files = self.folder.files
         return files.json(layout.STATS_PATH) if files.has(layout.STATS_PATH) else {}
 
-    def refuse_strays(self) -> None:
-        """Refuse a session of another recorder with files that nothing places: they would be left behind unseen.
+    def refuse_inexact(self) -> None:
+        """Refuse a session that cannot be written anew exactly.
 
         Raises:
-            FormatError: If there is one.
+            FormatError: If a column or a stream cannot; or, of another recorder, if there are files that nothing
+                places: they would be left behind unseen.
         """
-        if self.is_ours:
+        if self.schema and self.is_ours:
             return
         files = self.folder.files
         there = files.files(keys.DATA) + files.files(keys.VIDEOS)
