@@ -16,6 +16,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
 from lucky_recorder.session.features import episodes_schema, features
+from lucky_recorder.session.provenance import Log
 from lucky_recorder.storage.space import of_table
 from lucky_recorder.storage.write import json_bytes, stage, write_json
 from lucky_recorder.version import __version__
@@ -85,12 +86,14 @@ class Before(NamedTuple):
         tasks: Its task descriptions, in index order.
         totals: What its episodes come to.
         writes: Files under ``meta/episodes``.
+        has_about: Whether these say what is known of episodes besides their rows; earlier versions did not.
     """
 
     info: Mapping[str, Any]
     tasks: Sequence[str]
     totals: Totals
     writes: int
+    has_about: bool = True
 
     @classmethod
     def nothing(cls) -> Before:
@@ -203,6 +206,7 @@ class MetadataWriter:
         tasks: The task descriptions that are known beforehand.
         every: Episodes between two writes.
         before: What the session has already; None for a new one.
+        log: Says where the session comes from; None where nothing does.
     """
 
     def __init__(
@@ -213,6 +217,7 @@ class MetadataWriter:
         tasks: Sequence[str],
         every: int = 25,
         before: Before | None = None,
+        log: Log | None = None,
     ) -> None:
         before = before or Before.nothing()
         # What is there stays: where cameras stood in the first recording, and what others have added.
@@ -220,7 +225,9 @@ class MetadataWriter:
         self.info = counted(info(schema, chunking) | kept, 0, Totals())
         self.tasks = [*before.tasks, *(task for task in tasks if task not in before.tasks)]
         self._root = root
-        self._schema = episodes_schema([s.key for s in schema.described])
+        self._log = log
+        # One for all files, also those of earlier versions: LeRobot reads them as one table.
+        self._schema = episodes_schema([s.key for s in schema.described], before.has_about)
         self._chunking = chunking
         self._every = every
         self._totals = before.totals
@@ -237,6 +244,10 @@ class MetadataWriter:
         self._longest_row = 0
         self._pending: list[Mapping[str, Any]] = []
 
+    def listable(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is listed of an episode: the columns that the session's files have."""
+        return {name: value for name, value in row.items() if name in self._schema.names}
+
     def add(self, episode: Finished) -> None:
         """Take an episode whose data file is whole, to be listed by the next write."""
         self._is_behind = True
@@ -250,6 +261,8 @@ class MetadataWriter:
 
     def write(self) -> None:
         """Write ``meta/`` so that it lists every episode taken so far."""
+        if self._log is not None:
+            self._log.write(self._totals.episodes)
         if not self._is_behind:
             return
         # Tasks first: no episode is listed before its tasks are. They are written again only where some were found.
@@ -275,4 +288,5 @@ class MetadataWriter:
         whole = len(json_bytes(self.info)) + max(len(json_bytes(self._totals.stats())), self._stats_bytes)
         tasks = sum(len(task.encode()) for task in self.tasks)
         # Each file is whole beside the one that it replaces, which is gone before the next is written.
-        return _SMALLEST_WRITE + whole + tasks + waiting * self._longest_row
+        log = self._log.largest() if self._log is not None else 0
+        return _SMALLEST_WRITE + whole + tasks + log + waiting * self._longest_row

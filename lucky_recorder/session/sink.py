@@ -14,9 +14,10 @@ from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
-from lucky_recorder.session import carried, layout, lidar, resumed, rows
+from lucky_recorder.session import about, carried, layout, lidar, resumed, rows
 from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.metadata import Finished, MetadataWriter
+from lucky_recorder.session.provenance import Log
 from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.lock import hold, take_over
 from lucky_recorder.storage.names import part
@@ -43,6 +44,7 @@ class SessionSink:
         chunking: How episodes are grouped into files, and files into folders.
         metadata_every: Episodes between two writes of ``meta/``.
         resumes: Whether it is a session that is there already: the episodes are added to it.
+        log: Says where the session comes from; None where nothing does.
 
     Raises:
         StorageError: If another process writes the session that is there.
@@ -51,7 +53,13 @@ class SessionSink:
     keeps_broken = True
 
     def __init__(
-        self, root: Path, chunking: layout.Chunking, metadata_every: int = 25, *, resumes: bool = False
+        self,
+        root: Path,
+        chunking: layout.Chunking,
+        metadata_every: int = 25,
+        *,
+        resumes: bool = False,
+        log: Log | None = None,
     ) -> None:
         arrow.warm_up()
         self.root = root
@@ -67,6 +75,7 @@ class SessionSink:
         # Held while the session is written, so that a reader can tell it from one that was cut short.
         self._lock = take_over(root) if resumes else hold(root)
         self._resumes = resumes
+        self._log = log
         # Known once `open` is called.
         self._is_open = False
         self._schema: Schema
@@ -86,7 +95,11 @@ class SessionSink:
             before = resumed.complete(self.root, schema)
             self._episodes, self._rows = before.totals.episodes, before.totals.rows
         self._schema = schema
-        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before)
+        # Without rows there is no meta/.
+        log = self._log = self._log if schema.has_rows else None
+        if log is not None:
+            log.begin(self.root, self._episodes)
+        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before, log)
         self._is_open = True
         self._hold_reserve()
 
@@ -111,7 +124,8 @@ class SessionSink:
         episode = self._episodes
         if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
-        row, new_tasks = self._episode_row(record, episode), record.new_tasks(len(self._metadata.tasks))
+        row = self._metadata.listable(self._episode_row(record, episode))
+        new_tasks = record.new_tasks(len(self._metadata.tasks))
         columns = {f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats}
         finished = Finished(row, columns, self._pixels(record), record.reproducible)
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
@@ -122,6 +136,8 @@ class SessionSink:
                 if stream.name in record.scans:
                     scans = record.scans[stream.name]
                     staged += lidar.stage_scans(self.root, stream, scans, episode, self._schema.hz, self._chunking)
+            if self._log is not None:
+                self._log.announce()
             data = self._stage_rows(record, row, new_tasks) if self._schema.has_rows else None
         except BaseException:  # no temporary file must stay behind, whatever was raised
             for one in staged:
@@ -146,7 +162,7 @@ class SessionSink:
         said = Carried(self._metadata.info, known, record.reproducible, pixels, record.take + 1, beside).plain()
         return stage(
             path,
-            lambda p: rows.write(p, tables, [row], said),
+            lambda p: rows.write(p, tables, [about.carried(row)], said),
             lambda p: rows.verify(p, record.rows),
             rows.largest(self._schema, record),
         )
@@ -171,6 +187,7 @@ class SessionSink:
             "dataset_from_index": self._rows,
             "dataset_to_index": self._rows + record.rows,
             "tasks": [description for _, description in sorted(record.tasks.items())],
+            **about.row_of(record),
         }
         for key, one in record.videos.items():
             stream = self._schema.stream(key)

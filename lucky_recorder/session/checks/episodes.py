@@ -29,6 +29,18 @@ _OURS = {
     "meta/episodes/chunk_index": pa.int64(),
     "meta/episodes/file_index": pa.int64(),
 }
+# What it writes of an episode besides its numbers; versions before it wrote none of them.
+ABOUT = {
+    "seed": pa.string(),
+    "options": pa.string(),
+    "lane": pa.int64(),
+    "recorded_at": pa.string(),
+    "duration_s": pa.float64(),
+    "end_reason": pa.string(),
+    "annotations": pa.string(),
+}
+# What stands in meta/episodes alone.
+_WHEN = ("recorded_at", "duration_s")
 _VIDEO_COLUMNS = {
     "chunk_index": pa.int64(),
     "file_index": pa.int64(),
@@ -54,7 +66,8 @@ def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
         expected = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet".format(*divmod(write, per_chunk or 1))
         if name != expected:
             yield Fault(name, None, f"out of place: metadata file {write} is {expected}")
-    wanted = _COLUMNS | _OURS
+    is_told = any(name in table.column_names for table in evidence.meta_files.values() for name in ABOUT)
+    wanted = _COLUMNS | _OURS | (ABOUT if is_told else {})
     for key in evidence.declared.streams:
         wanted |= {f"videos/{key}/{suffix}": kind for suffix, kind in _VIDEO_COLUMNS.items()}
     for name, table in evidence.meta_files.items():
@@ -167,7 +180,8 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
             continue
         said = {_key(e.get("episode_index")): e for e in footer}
         for episode in episodes:
-            listed = {k: v for k, v in episode.values.items() if v is not None and not k.startswith(_FOLDER)}
+            values = episode.values.items()
+            listed = {k: v for k, v in values if v is not None and k not in _WHEN and not k.startswith(_FOLDER)}
             if said.get(_key(episode.number)) != listed:
                 yield Fault(file, episode.number, f"the footer does not say of it what {episode.source} says")
 
