@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lucky_recorder.recorder.observer import Observer
     from lucky_recorder.recorder.wrapper import RecordSession
     from lucky_recorder.rollouts.evaluate import evaluate
+    from lucky_recorder.rollouts.remake import remake
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
     from lucky_recorder.settings.column import Column
@@ -70,6 +71,7 @@ _HOMES = {
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
     "recover": "edit.recover",
+    "remake": "rollouts.remake",
 }
 
 # Rooms with names of their own, such as ``lr.koyu.Dataset``.
@@ -105,6 +107,7 @@ __all__ = [
     "evaluate",
     "lerobot_view",
     "recover",
+    "remake",
 ]
 
 
