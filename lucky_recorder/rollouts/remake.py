@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from gymnasium.envs.registration import EnvSpec
 
+from lucky_recorder.capture.find import find_simulation
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import SettingsError, shown
 from lucky_recorder.recorder.circumstances import given_options
@@ -227,7 +228,8 @@ def _recorder(session: Session, spec: EnvSpec, robots: tuple[str, ...] | None, f
         mode=mode,
         robots=robots,
         gym_columns=has_gym,
-        control_hz=session.hz,
+        # Where a simulation shows how long a step lasts, it is believed, and compared with the rows.
+        control_hz=session.hz if find_simulation(env) is None else None,
         uneven_steps="allow",
         save_model=False,
     )

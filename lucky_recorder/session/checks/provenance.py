@@ -24,15 +24,23 @@ def _recordings(evidence: Evidence) -> list[Any]:
     return entries if isinstance(entries, list) else []
 
 
-def named_models(evidence: Evidence) -> set[str]:
-    """Return the names of the models that the recordings have kept."""
+def models(evidence: Evidence) -> set[str]:
+    """Return the names of the models: those that the recordings name, and those that lie there.
+
+    A recording that was cut short, or whose disk was full, may have left one that nothing names. It harms nobody.
+    """
     said = [entry.get("model") for entry in _recordings(evidence) if isinstance(entry, dict)]
-    return {model["file"] for model in said if isinstance(model, dict) and isinstance(model.get("file"), str)}
+    named = {model["file"] for model in said if isinstance(model, dict) and isinstance(model.get("file"), str)}
+    return named | {name for name in evidence.under("meta") if _MODEL.fullmatch(name)}
 
 
 def check_provenance(evidence: Evidence) -> Iterator[Fault]:
-    """Check the file, if there is one; other recorders may have another of that name."""
-    if PROVENANCE not in evidence.files or not evidence.declared.is_ours:
+    """Check the file, if there is one, and the models; other recorders may have others of these names."""
+    if not evidence.declared.is_ours:
+        return
+    for name in sorted(models(evidence)):
+        yield from _model_faults(name, evidence)
+    if PROVENANCE not in evidence.files:
         return
     content = evidence.read(PROVENANCE, evidence.folder.json)
     if content is None:
@@ -49,8 +57,6 @@ def check_provenance(evidence: Evidence) -> Iterator[Fault]:
         seen += sum(len(span) for span in _spans(entry.get("episodes")) or ())
     if seen > len(evidence.rows):
         yield Fault(PROVENANCE, None, f"names {seen} episodes, there are {len(evidence.rows)}: one is named twice")
-    for name in sorted(named_models(evidence)):
-        yield from _model_faults(name, evidence)
 
 
 def _spans(said: object) -> list[range] | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lucky_recorder.errors import shown
 from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.evidence import INFO, STATS, SUMS, TASKS, Evidence, Fault, video_file
-from lucky_recorder.session.checks.provenance import PROVENANCE, named_models
+from lucky_recorder.session.checks.provenance import PROVENANCE, models
 from lucky_recorder.session.layout import Place
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
@@ -41,7 +41,7 @@ def check_unreadable(evidence: Evidence) -> Iterator[Fault]:
 def check_strays(evidence: Evidence) -> Iterator[Fault]:
     """Check that nothing lies under ``data/``, ``videos/`` and ``meta/`` that no episode names."""
     named = {INFO, STATS, SUMS, TASKS, *evidence.data_files, *_videos(evidence), *unlisted.files(evidence)}
-    named |= {PROVENANCE, *named_models(evidence)}
+    named |= {PROVENANCE, *models(evidence)}
     for folder in ("data", "meta", "videos"):
         for file in evidence.under(folder):
             is_told = evidence.declared.is_ours or ".tmp" in file or _DATA_FILE.fullmatch(file)
