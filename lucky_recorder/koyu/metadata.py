@@ -9,7 +9,7 @@ from typing import Any
 
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.parts import let_go, parts
-from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
+from lucky_recorder.episode.record import About, EpisodeRecord, Outcome, Reason
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.features import BundleLayout
@@ -96,6 +96,16 @@ def reward(outcome: Outcome) -> float | None:
     if outcome.reward is not None:
         return outcome.reward
     return None if outcome.reason is Reason.NO_VERDICT else float(outcome.success)
+
+
+def about_of(sidecar: Mapping[str, Any]) -> About:
+    """Return what a sidecar says of its episode besides its rows; what others mean by these names is left out."""
+    seed, reason, said = (sidecar.get(name) for name in ("seed", "end_reason", "annotations"))
+    return About(
+        seed=seed if isinstance(seed, str) and seed.isdecimal() else None,
+        ended_by=reason if isinstance(reason, str) and reason else None,
+        annotations=said if isinstance(said, dict) else {},
+    )
 
 
 def read_sidecar(dataset: Path, folder: str) -> dict[str, Any]:

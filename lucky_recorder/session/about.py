@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from lucky_recorder.episode import clock
-from lucky_recorder.episode.record import EpisodeRecord
+from lucky_recorder.episode.record import About, EpisodeRecord
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.session import features
 from lucky_recorder.storage.untrusted import parsed
@@ -96,6 +96,16 @@ class Told:
             FormatError: If that is no JSON object.
         """
         return self._object(features.ANNOTATIONS)
+
+    @property
+    def about(self) -> About:
+        """All of it but when, as a recording hands it on.
+
+        Raises:
+            FormatError: As for `options` and `annotations`.
+        """
+        said = self.annotations or {}
+        return About(self.seed, self.options, self.lane or 0, self.duration_s, self.end_reason, said)
 
     def _of(self, column: str, kind: type[T]) -> T | None:
         value = self.meta.get(column)

@@ -82,7 +82,7 @@ class Recorded:
         self._before: list[Entry] = []
         self._first = 0
         self._entry: dict[str, Any] | None = None
-        self._is_broken = False
+        self._is_broken = self._has_told = False
         self._written = b""
         self._root: Path
 
@@ -92,7 +92,8 @@ class Recorded:
         try:
             self._before = list(read(Folder(root)))
         except FormatError as error:
-            self._give_up(error)
+            self._is_broken = True
+            self._tell(error)
 
     def write(self, episodes: int) -> None:
         """Write the entry, once there is an episode of this recording, or a seed that was discarded."""
@@ -113,7 +114,7 @@ class Recorded:
         try:
             self._write(episodes)
         except Exception as error:  # whatever is wrong with it, the episodes are what counts
-            self._give_up(error)
+            self._tell(error)
 
     def _write(self, episodes: int) -> None:
         if self._entry is None:
@@ -142,9 +143,11 @@ class Recorded:
             name = None
         return {"sha256": digits, "bytes": len(model.content), "file": name}
 
-    def _give_up(self, error: Exception) -> None:
-        self._is_broken = True
-        logger.warning("%s: where the session comes from is not noted: %s", self._root, error)
+    def _tell(self, error: Exception) -> None:
+        """Tell once that it could not be written; the next write tries again."""
+        if not self._has_told:
+            logger.warning("%s: where the session comes from is not noted: %s", self._root, error)
+        self._has_told = True
 
 
 class Combined:

@@ -221,6 +221,18 @@ def test_a_disk_that_refuses_it_costs_no_episode(tmp_path: Path, monkeypatch: An
     assert not list(session.path.rglob("*.tmp"))
 
 
+def test_what_was_refused_once_is_written_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = pick_cube(tmp_path, metadata_every=1)
+    with monkeypatch.context() as patch:
+        refuses(patch, "provenance.json")
+        env.reset(seed=0)
+        env.step(env.action_space.sample())
+        env.end_episode(success=True)
+        env.observer.flush()
+    said = entry(recorded(env, [1]))
+    assert (said["episodes"], said["model"]["bytes"] > 0) == ("0:2", True)
+
+
 def test_a_model_that_cannot_be_kept_is_told_and_its_sum_stays(tmp_path: Path, monkeypatch: Any, caplog: Any) -> None:
     refuses(monkeypatch, ".mjb")
     with caplog.at_level(logging.WARNING):
