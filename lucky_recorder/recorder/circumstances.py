@@ -16,6 +16,7 @@ from lucky_recorder.episode.record import About, Reason
 from lucky_recorder.errors import SettingsError, shown
 
 # Beside a reset's options: the types of the arrays that stand there as lists, and what is no JSON, as its repr.
+_NUMBERS = frozenset(np.dtype(kind).newbyteorder(order).str for kind in "?bBhHiIlLqQefd" for order in ("<", ">"))
 ARRAYS, NOT_JSON = "lucky_recorder.arrays", "lucky_recorder.not_json"
 
 
@@ -85,7 +86,8 @@ def plain_options(options: Mapping[Any, Any] | None) -> dict[str, Any] | None:
     plain, arrays, rest = {}, {}, {}
     try:
         for key, value in options.items():
-            if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf" and _is_json(value.tolist()):
+            is_array = isinstance(value, np.ndarray | np.generic) and value.dtype.str in _NUMBERS
+            if is_array and _is_json(value.tolist()):
                 plain[str(key)], arrays[str(key)] = value.tolist(), value.dtype.str
             elif isinstance(key, str) and _is_json(value):
                 plain[key] = json.loads(json.dumps(value))
@@ -120,9 +122,12 @@ def given_options(plain: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     given = {key: value for key, value in plain.items() if key != ARRAYS}
     for key, kind in arrays.items():
+        # Whoever has written them: numbers, and no type that takes more than one of these.
+        if key not in given or kind not in _NUMBERS:
+            return None
         try:
             given[key] = np.asarray(given[key], np.dtype(kind))
-        except (KeyError, TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
     return given
 

@@ -19,7 +19,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from lucky_recorder.capture.find import find_simulation
 from lucky_recorder.episode import keys
-from lucky_recorder.errors import SettingsError, shown
+from lucky_recorder.errors import LuckyRecorderError, SettingsError, shown
 from lucky_recorder.recorder.circumstances import given_options
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.evaluate import to_env
@@ -27,10 +27,12 @@ from lucky_recorder.session import provenance
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
 from lucky_recorder.settings import validators as v
+from lucky_recorder.storage.untrusted import format_errors
 
 # What numbers the rows, what is said of them and not of the simulation, and what settings decide.
 _NOT_COMPARED = (keys.INDEX, keys.EPISODE_INDEX, keys.TASK_INDEX, keys.FRAME_FLAGS, keys.SUCCESS, *keys.ENTITY_COLUMNS)
 _MODES = {label.entity_column: mode for mode, label in keys.MODES.items()}
+_LONGEST_SEED = 1000
 _WRAPPERS = "gymnasium.wrappers"
 # They film or show, and change nothing of what an environment does.
 _SHOWING = ("RecordVideo", "HumanRendering", "RenderCollection")
@@ -171,7 +173,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _beginning(episode: Episode) -> tuple[int, dict[str, Any] | None]:
     seed, plain = episode.seed, episode.options
-    if seed is None or not seed.isdecimal():
+    if seed is None or not (seed.isascii() and seed.isdecimal() and len(seed) <= _LONGEST_SEED):
         raise _refuse(episode, "the reset that it began with had no seed; record with reset(seed=...)")
     options = None if plain is None else given_options(plain)
     if plain is not None and options is None:
@@ -180,8 +182,10 @@ def _beginning(episode: Episode) -> tuple[int, dict[str, Any] | None]:
 
 
 def _refuse_resets_inside(episode: Episode, table: pa.Table) -> None:
-    flags = table[keys.FRAME_FLAGS].to_numpy()
-    ticks = table[keys.FRAME_INDEX].to_numpy()
+    if keys.FRAME_FLAGS not in table.column_names or table[keys.FRAME_FLAGS].null_count:
+        raise _refuse(episode, f"a row has no {keys.FRAME_FLAGS}: it is not known whether it was reset within")
+    with format_errors(episode.data_path()):
+        flags, ticks = (table[name].to_numpy().astype(np.int64) for name in (keys.FRAME_FLAGS, keys.FRAME_INDEX))
     inside = ticks[(flags & keys.POST_RESET != 0) & (ticks > 0)]
     if len(inside):
         raise _refuse(episode, f"it was reset within, before tick {inside[0]}, and that reset's seed is not recorded")
@@ -202,20 +206,29 @@ def _played(
             env.close()
             env = _recorder(session, spec, session.robots, folder)
             env.reset(seed=seed, options=options)
-        for action in _actions(env, table.slice(0)):
-            _, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated or env.recorder.take is None:
-                break
-        if env.recorder.take is not None:
-            env.end_episode(success=True)
+        _play(env, table)
+    except LuckyRecorderError:
+        raise
+    except Exception as error:  # whatever an environment raises that is given what somebody else has recorded
+        why = f"{type(error).__name__}: {shown(str(error))}"
+        raise SettingsError.of("env", spec.id, f"does not take what is recorded: {why}") from error
     finally:
         env.close()
     assert env.session_path is not None
     return env.session_path
 
 
+def _play(env: RecordSession, table: pa.Table) -> None:
+    for action in _actions(env, table):
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated or env.recorder.take is None:
+            break
+    if env.recorder.take is not None:
+        env.end_episode(success=True)
+
+
 def _recorder(session: Session, spec: EnvSpec, robots: tuple[str, ...] | None, folder: Path) -> RecordSession:
-    mode = next(mode for column, mode in _MODES.items() if column in session.features)
+    mode = next((mode for column, mode in _MODES.items() if column in session.features), "custom")
     has_gym = keys.REWARD in session.features or mode == "custom"
     try:
         env = gym.make(spec)
@@ -307,10 +320,14 @@ def _are_same(one: Any, other: Any) -> bool:
 def _changes(entry: Mapping[str, Any], again: Session) -> Iterator[str]:
     """Say what is other than when the episode was recorded."""
     now = again.provenance[-1] if again.provenance else {}
-    had, has = ({"python": e.get("python"), **(e.get("packages") or {})} for e in (entry, now))
+    had, has = ({"python": e.get("python"), **_object(e.get("packages"))} for e in (entry, now))
     for name, version in had.items():
         if name in has and has[name] != version:
-            yield f"{name} {version}, now {has[name]}"
-    sums = [model.get("sha256") if isinstance(model := e.get("model"), dict) else None for e in (entry, now)]
+            yield f"{name} {shown(version)}, now {shown(has[name])}"
+    sums = [_object(e.get("model")).get("sha256") for e in (entry, now)]
     if sums[0] != sums[1]:
         yield f"the model: its sum was {shown(sums[0])}, and is {shown(sums[1])}"
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -152,7 +152,7 @@ def test_other_versions_and_another_model_are_told(tmp_path: Path) -> None:
     (path / PROVENANCE).write_text(json.dumps(edited))
     found = lr.remake(path, 0)
     assert found.is_same
-    assert [one.split(",")[0] for one in found.changed[:1]] == ["mujoco 1.0"]
+    assert [one.split(",")[0] for one in found.changed[:1]] == ["mujoco '1.0'"]
     assert found.changed[1].startswith("the model: its sum was '000")
 
 
@@ -199,6 +199,30 @@ def test_a_reset_within_an_episode_is_refused(tmp_path: Path) -> None:
     assert env.session_path is not None
     with pytest.raises(lr.SettingsError, match="it was reset within, before tick 1"):
         lr.remake(env.session_path, 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("gym.action", [0.0] * 5, "does not take what is recorded: ValueError"),
+        ("gym.action", None, "does not take what is recorded: ValueError"),
+        ("frame_flags", None, "a row has no frame_flags"),
+    ],
+)
+def test_rows_that_are_none_are_an_error_of_ours(tmp_path: Path, column: str, value: Any, message: str) -> None:
+    path = recorded(gym.make("LuckyRecorder/PickCube-v0"), tmp_path, gym_columns=True)
+    _changed(path, column, 1, lambda had: value)
+    with pytest.raises(lr.LuckyRecorderError, match=message):
+        lr.remake(path, 0)
+
+
+@pytest.mark.parametrize("packages", [[], 3, {"mujoco": []}, None])
+def test_what_an_entry_says_otherwise_may_be_anything(tmp_path: Path, packages: Any) -> None:
+    path = recorded(gym.make("Count-v0"), tmp_path, mode="custom", gym_columns=True)
+    edited = json.loads((path / PROVENANCE).read_text())
+    edited["recordings"][0] |= {"packages": packages, "model": [], "python": {}}
+    (path / PROVENANCE).write_text(json.dumps(edited))
+    assert lr.remake(path, 0).is_same
 
 
 # Sessions of strangers.
