@@ -23,6 +23,7 @@ from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
+from lucky_recorder.session.provenance import Combined, combined
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
@@ -89,7 +90,10 @@ class Assembly:
         """
         partial = _claimed(self.target)
         try:
-            self._fill(SessionSink(partial, self.chunking, metadata_every), on_episode or (lambda done, total: None))
+            self._fill(
+                SessionSink(partial, self.chunking, metadata_every, log=self._log()),
+                on_episode or (lambda done, total: None),
+            )
             _refuse_faults(partial, self.target)
             _name(partial, self.target)
         except BaseException:  # also an interrupt: an unfinished session must not stay behind
@@ -136,6 +140,15 @@ class Assembly:
 
     def _named(self, tasks: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(self._renamed(tasks)))
+
+    def _log(self) -> Combined:
+        """Say where the episodes come from: what their sessions say of it."""
+        sources = self._sources()
+        kept: dict[int, dict[int, int]] = {id(source): {} for source in sources}
+        for number, part in enumerate(self.parts):
+            kept[id(part.source)][part.episode] = number
+        told = combined((source.recordings, kept[id(source)]) for source in sources)
+        return Combined(told, [source.path for source in sources])
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
