@@ -136,9 +136,14 @@ class Source:
         """Return the episodes that a data file holds."""
         return self._places[1][place]
 
+    @cached_property
+    def _lengths(self) -> dict[int, int]:
+        rows = self.folder.episodes.select([keys.EPISODE_INDEX, "length"]).to_pylist()
+        return {row[keys.EPISODE_INDEX]: self.folder.count(row, "length") for row in rows}
+
     def window(self, index: int, first: int = 0, stop: int | None = None) -> Window:
         """Return which ticks of an episode are taken."""
-        ticks = self.episode(index).data_ticks
+        ticks = self._lengths[index] // len(self.folder.robots)
         return Window(first, ticks if stop is None else stop, ticks)
 
     # What its rows and streams are.
