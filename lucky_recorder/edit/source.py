@@ -143,7 +143,8 @@ class Source:
 
     def window(self, index: int, first: int = 0, stop: int | None = None) -> Window:
         """Return which ticks of an episode are taken."""
-        ticks = self._lengths[index] // len(self.folder.robots)
+        # Where no episode has a row, there is no robot.
+        ticks = self._lengths[index] // max(1, len(self.folder.robots))
         return Window(first, ticks if stop is None else stop, ticks)
 
     # What its rows and streams are.
@@ -166,7 +167,9 @@ class Source:
         entity = stored.entity_column(folder.files, name)
         where = str(self.path / name)
         bare = Schema(entity, "", folder.robots, folder.hz, (), self._streams(), self._scans())
-        rows = next(episode.batches())
+        rows = next(episode.batches(), None)
+        if rows is None:
+            raise FormatError(f"{where}: episode {episode.index} has no rows, so it does not show what its columns are")
         for field in bare.leading:
             kind = rows.schema.field(field.name).type if field.name in rows.column_names else None
             if kind != arrow_type(field):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -79,3 +80,15 @@ def test_videos_are_linked_and_rows_are_not(tmp_path: Path) -> None:
         assert shared == name.endswith((".mp4", ".mkv")), name
     video = "videos/observation.images.Front/chunk-000/file-{:03d}.mp4"
     assert os.path.samefile(made / video.format(0), source / video.format(1))
+
+
+def test_where_there_are_no_links_videos_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = in_sessions(tmp_path, every_stream(), 2, files_per_chunk=2)
+
+    def no_links(*names: object, **options: object) -> None:
+        raise OSError(errno.EXDEV, "another disk")
+
+    monkeypatch.setattr(os, "link", no_links)
+    made = assemble(whole(source), tmp_path / "made")
+    assert files(made) == files(source)
+    assert {(made / name).stat().st_nlink for name in files(made)} == {1}
