@@ -14,6 +14,7 @@ from lucky_recorder.cli.koyu import check as check_dataset
 from lucky_recorder.cli.lines import say
 from lucky_recorder.koyu.recovery import is_dataset
 from lucky_recorder.lerobot.rules import check_lerobot
+from lucky_recorder.session import rowless
 from lucky_recorder.session.check import Fault, Report, inspect_session
 from lucky_recorder.session.layout import CHECKSUMS_PATH, INFO_PATH
 from lucky_recorder.storage.checksums import Sums
@@ -58,7 +59,7 @@ def check(session: Path, decode: bool = True, is_deep: bool = False) -> None:
     if report.is_in_progress:
         say("it is being recorded: what is not listed or not complete yet is told, and will be")
     refuse_faults(map(_told, report.faults), session)
-    say(_summary(report, "checked" if decode else "counted") + told(Sums(Folder(session), CHECKSUMS_PATH)))
+    say(_summary(session, report, "checked" if decode else "counted") + told(Sums(Folder(session), CHECKSUMS_PATH)))
 
 
 def check_for_lerobot(sessions: Sequence[Path]) -> None:
@@ -92,8 +93,8 @@ def _told(fault: Fault) -> str:
     return f"{fault.file}{'' if fault.episode is None else f' (episode {fault.episode})'}: {fault.message}"
 
 
-def _summary(report: Report, verb: str) -> str:
+def _summary(session: Path, report: Report, verb: str) -> str:
     frames = f"{report.frames} frames {verb}"
     if report.is_video_only:
-        return f"ok: video only, {frames}"
+        return f"ok: {rowless.kind(session)}, {frames}"
     return f"ok: {report.episodes} episodes, {report.rows} rows, {frames}"

@@ -21,7 +21,9 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
-    """Turn the recorder's errors into a line on stderr and exit status 2; every command is wrapped in it.
+    """Turn the recorder's errors into a line on stderr and exit status 2, and Ctrl-C into one and 130.
+
+    Every command is wrapped in it.
 
     Its warnings and its log become lines too: they name what stands in folders, and may come from anyone.
     """
@@ -31,6 +33,9 @@ def stopping() -> Iterator[None]:
     except LuckyRecorderError as error:
         say(f"error: {error}", error=True)
         raise typer.Exit(WRONG_ARGUMENT) from error
+    except KeyboardInterrupt:
+        say("interrupted", error=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextlib.contextmanager

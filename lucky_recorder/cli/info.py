@@ -13,9 +13,10 @@ from lucky_recorder.cli.lines import say
 from lucky_recorder.episode.keys import lidar_key
 from lucky_recorder.errors import SettingsError, VideoError
 from lucky_recorder.lazy import lazy
-from lucky_recorder.session.folder import State
+from lucky_recorder.session import rowless
 from lucky_recorder.session.layout import CHECKSUMS_PATH
 from lucky_recorder.session.reader import Session
+from lucky_recorder.session.state import State
 from lucky_recorder.storage.checksums import Sums
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.viewer.sheet import panels, sheet, unshown
@@ -74,7 +75,7 @@ def _read_place(frame: str) -> tuple[int, int]:
 
 
 def _overview(session: Session) -> dict[str, object]:
-    kind = {"kind": "video only"} if session.is_video_only else _totals(session)
+    kind = {"kind": rowless.kind(session.path)} if session.is_video_only else _totals(session)
     return {
         "path": session.path,
         "state": _state(session),

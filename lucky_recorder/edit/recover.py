@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lucky_recorder.errors import LuckyRecorderError
+from lucky_recorder.koyu import begun
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import recovery as session_recovery
 from lucky_recorder.session.folder import NONE_EVER, sessions_under
@@ -32,6 +33,8 @@ _NO_LOCKS = (
     "this file system has no locks, so it cannot be told whether it is being recorded; "
     "where you know that it is not, say so with --force"
 )
+_TORN_SUMS = "a list of sums that was not finished {}: `lucky-recorder checksum` was interrupted"
+_ALONE = "it was left alone"
 _A_VIEW = "a copy for LeRobot, which nothing records into: recover the session it was made of, and make it anew"
 
 
@@ -78,8 +81,9 @@ class Recovered(NamedTuple):
 def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> list[Recovered]:
     """Complete what interrupted recordings left: every finished episode is listed, and what is torn is set aside.
 
-    Nothing is deleted but spools whose episodes are in their data file by now, reserves, and half-made bundles. What is
-    being recorded is left alone. It may be called again at any time, also after it was killed itself.
+    Nothing is deleted but spools whose episodes are in their data file by now, reserves, half-made bundles, and lists
+    of sums: one that is not finished, and one of files that are changed here. What is being recorded is left alone. It
+    may be called again at any time, also after it was killed itself.
 
     Args:
         path: A session, a koyu dataset, or a folder that holds some: an output directory, or its ``DataSessions``.
@@ -96,7 +100,7 @@ def recover(path: str | Path, *, dry_run: bool = False, force: bool = False) -> 
     sessions, datasets = under(path)
     # A session that is a link is somebody else's to complete, unless it is named itself.
     done = [_told(one, lambda one: _session(_own(path, one), dry_run, force)) for one in sessions]
-    return done + [_told(one, lambda one: _dataset(one, dry_run)) for one in datasets]
+    return done + [_told(one, lambda one: _dataset(one, dry_run, force)) for one in datasets]
 
 
 def under(path: Path) -> tuple[list[Path], list[Path]]:
@@ -140,7 +144,7 @@ def _session(path: Path, dry_run: bool, force: bool) -> Recovered:
     try:
         taken = lock.try_past_readers()
         if taken is False:
-            return Recovered(path, Verdict.IN_PROGRESS, why="it was left alone")
+            return Recovered(path, Verdict.IN_PROGRESS, why=_ALONE)
         if taken is None and not force:
             return Recovered(path, Verdict.REFUSED, why=_NO_LOCKS)
         return _session_of_nobody(path, dry_run)
@@ -153,11 +157,12 @@ def _session_of_nobody(path: Path, dry_run: bool) -> Recovered:
     episodes, left = len(planned.episodes), _left(planned.left)
     is_session = bool(episodes) or planned.is_listed
     said = _A_VIEW if planned.is_view else "" if is_session else NONE_EVER
-    why = "; ".join(part for part in (said, left) if part)
-    if planned.is_empty:
-        return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
-    if not dry_run:
+    torn = _TORN_SUMS.format("would be removed" if dry_run else "was removed") if planned.torn_sums else ""
+    why = "; ".join(part for part in (said, left, torn) if part)
+    if not (dry_run or planned.is_empty):
         session_recovery.carry_out(path, planned)
+    if not planned.changes_files:
+        return Recovered(path, Verdict.COMPLETE if is_session else Verdict.EMPTY, episodes, why=why)
     verdict = Verdict.RECOVERED if is_session else Verdict.EMPTY
     if not dry_run and verdict is Verdict.RECOVERED:
         # What somebody has put there was told of already.
@@ -173,16 +178,24 @@ def _left(names: Sequence[str]) -> str:
     return f"{names[0]}{more} not the recorder's, and stayed in place; `lucky-recorder check` tells of every stray file"
 
 
-def _dataset(path: Path, dry_run: bool) -> Recovered:
+def _dataset(path: Path, dry_run: bool, force: bool) -> Recovered:
+    if begun.is_begun(path):
+        if begun.is_beginning(path):
+            return Recovered(path, Verdict.IN_PROGRESS, why=_ALONE)
+        return Recovered(path, Verdict.EMPTY, why=begun.NONE_EVER)
+    is_written = dataset_recovery.is_written(path)
+    if is_written:
+        return Recovered(path, Verdict.IN_PROGRESS, why=_ALONE)
+    if is_written is None and not force:
+        return Recovered(path, Verdict.REFUSED, why=_NO_LOCKS)
     planned = dataset_recovery.plan(path)
     if planned.is_empty:
         return Recovered(path, Verdict.COMPLETE, planned.bundles)
-    if not dry_run:
-        dataset_recovery.carry_out(path, planned)
+    if not (dry_run or dataset_recovery.carry_out(path, planned)):
+        return Recovered(path, Verdict.IN_PROGRESS, why=_ALONE)
     verdict, swept = Verdict.RECOVERED if planned.bundles else Verdict.EMPTY, len(planned.workshops)
     why = f"{swept} folders with half-made bundles {'would be' if dry_run else 'were'} removed" if swept else ""
-    # While a writer lives, its bundles come at any time, and the list is behind them.
-    if not (dry_run or planned.is_written) and verdict is Verdict.RECOVERED:
+    if not dry_run and verdict is Verdict.RECOVERED:
         verdict, why = _judged(dataset_check.check_koyu(path, decode=False), why)
     return Recovered(path, verdict, planned.bundles, planned.unlisted, planned.set_aside, why)
 

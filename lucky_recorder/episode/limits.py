@@ -1,7 +1,8 @@
 """How much is read of what a folder declares, once. A small file may say that it holds gigabytes.
 
-Together they keep what reading a folder takes below 500 MB, whoever made it: tables and JSON are bounded by what they
-come to in memory, pictures by their size, and all of it is known before anything of that size is allocated.
+Together they keep what reading a folder takes below 500 MB, whoever made it, but for all rows of an episode at once:
+tables and JSON are bounded by what they come to in memory, pictures by their size, and all of it is known before
+anything of that size is allocated.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ MOST_ROWS = 100_000_000
 # What a table may come to in memory, whatever the size of its file: a few bytes can stand for a hundred million rows.
 # A million rows of twenty numbers fit. A file that is large itself may hold what it is: so many times its own size.
 MOST_TABLE_BYTES, TABLE_BYTES_PER_FILE_BYTE = 192 * MEGABYTE, 4
+# What as many rows as are listed come to, of columns as large as they are declared: close below what a small folder may
+# cost at all. Two million rows of two vectors of seven fit. Who has more goes through them in parts.
+MOST_EXPECTED_BYTES = 420 * MEGABYTE
 # Of texts, which become Python's.
 MOST_TEXT_BYTES = 64 * MEGABYTE
 # Rows that become Python objects one by one, each a hundred times what it takes in the file: episodes, tasks.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lucky_recorder.errors import FormatError
 from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.begun import refuse_begun
 from lucky_recorder.koyu.checks import deep
 from lucky_recorder.koyu.checks.bundle import check_bundle
 from lucky_recorder.koyu.checks.evidence import BundleEvidence, Fault
@@ -91,6 +92,7 @@ def inspect_koyu(dataset: str | Path, decode: bool = True, is_deep: bool = False
 def _refuse_other_folders(folder: Folder) -> None:
     if not folder.path.is_dir():
         raise FormatError(f"{folder.path}: no such folder; give the path of a dataset")
+    refuse_begun(folder.path)
     if not folder.has(layout.MANIFEST) and not (folder.path / layout.EPISODES).is_dir():
         raise FormatError(f"{folder.path}: is no dataset: it has neither {layout.MANIFEST} nor {layout.EPISODES}/")
 

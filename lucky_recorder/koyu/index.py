@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lucky_recorder.episode import keys, limits
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.begun import refuse_begun
 from lucky_recorder.storage.untrusted import Folder
 
 # Ids and camera keys become paths.
@@ -81,6 +82,7 @@ def read_index(folder: Folder) -> Index:
     """
     if not folder.path.is_dir():
         raise FormatError(f"{folder.path}: no such folder; give the path of a dataset")
+    refuse_begun(folder.path)
     if not folder.has(layout.MANIFEST):
         raise FormatError(
             f"{folder.path}: has no {layout.MANIFEST}; `lucky-recorder koyu index` makes it of the bundles"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_recorder.errors import FormatError, SettingsError, shown
-from lucky_recorder.koyu import layout
+from lucky_recorder.koyu import begun, layout
 from lucky_recorder.koyu.metadata import ACTION_SOURCE, read_sidecar
 from lucky_recorder.settings.validators import fold
 from lucky_recorder.storage import checksums
@@ -336,7 +336,7 @@ def rebuild(dataset: Path) -> dict[str, Any]:
     """
     dataset = dataset.absolute()
     if not bundle_folders(dataset):
-        raise FormatError(f"{dataset}: is no dataset: {layout.EPISODES}/ in it holds no bundle to make a manifest from")
+        raise begun.without_bundles(dataset)
     said: dict[str, Any] = {}
     with contextlib.suppress(FormatError):  # none is there, or it is torn
         said = Folder(dataset).json(layout.MANIFEST)

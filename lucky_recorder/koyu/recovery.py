@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.koyu import layout, manifest
+from lucky_recorder.koyu.begun import is_begun
 from lucky_recorder.koyu.index import read_features, read_index
 from lucky_recorder.koyu.metadata import read_sidecar
 from lucky_recorder.koyu.rows import read_columns
 from lucky_recorder.koyu.writer import sweep
 from lucky_recorder.storage import checksums
 from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
-from lucky_recorder.storage.lock import is_abandoned, locked
+from lucky_recorder.storage.lock import is_held, locked
 from lucky_recorder.storage.untrusted import Folder, reason
 from lucky_recorder.storage.write import make_folder
 from lucky_recorder.video.decode import probe
@@ -37,7 +39,6 @@ class Plan(NamedTuple):
         workshops: Folders of writers that have died, with half-made bundles: they go.
         set_aside: What is put under ``lost+found/``.
         writes_manifest: Whether ``manifest.json`` has to be written.
-        is_written: Whether a writer lives, and may add bundles at any time.
     """
 
     bundles: int
@@ -45,7 +46,6 @@ class Plan(NamedTuple):
     workshops: tuple[str, ...]
     set_aside: tuple[SetAside, ...]
     writes_manifest: bool
-    is_written: bool
 
     @property
     def is_empty(self) -> bool:
@@ -54,9 +54,9 @@ class Plan(NamedTuple):
 
 
 def is_dataset(path: Path) -> bool:
-    """Tell whether a folder is a dataset: it has a bundle, or a manifest that can be no other program's."""
+    """Tell whether a folder is a dataset: it has a bundle, a manifest that can be no other program's, or is begun."""
     place = path / layout.EPISODES
-    return place.is_dir() and (_has_bundle(path) or _says(path, layout.MANIFEST, _REQUIRED))
+    return place.is_dir() and (_has_bundle(path) or _says(path, layout.MANIFEST, _REQUIRED) or is_begun(path))
 
 
 def _has_bundle(path: Path) -> bool:
@@ -79,8 +79,20 @@ def _says(path: Path, file: str, names: Set[str]) -> bool:
         return False
 
 
+def is_written(dataset: Path) -> bool | None:
+    """Tell whether a writer lives, which may add bundles at any time; None where the file system does not say so."""
+    held = _workshops(dataset).values()
+    return True if True in held else None if None in held else False
+
+
+def _workshops(dataset: Path) -> dict[str, bool | None]:
+    """Say of each writer's own folder whether the writer lives; without locks, None."""
+    folders = sorted((dataset / layout.EPISODES).glob(f"{layout.TEMPORARY}*"))
+    return {one.name: is_held(one) for one in folders if one.is_dir() and not one.is_symlink()}
+
+
 def plan(dataset: Path) -> Plan:
-    """Look at a dataset, and say what has to be done; nothing is touched.
+    """Look at a dataset that nobody writes, and say what has to be done; nothing is touched.
 
     Raises:
         FormatError: If two bundles are the same, the manifest or a bundle is of a version that is not known, the
@@ -92,14 +104,8 @@ def plan(dataset: Path) -> Plan:
     whole, torn = _bundles(dataset, listed)
     _refuse_lost(dataset, listed, whole, torn)
     aside += torn
-    workshops = {
-        folder.name: is_abandoned(folder)
-        for folder in sorted((dataset / layout.EPISODES).glob(f"{layout.TEMPORARY}*"))
-        if folder.is_dir() and not folder.is_symlink()
-    }
-    dead = tuple(name for name, is_dead in workshops.items() if is_dead)
     is_behind = bool(whole.keys() - listed.keys())
-    return Plan(len(whole), len(whole) - len(listed), dead, tuple(aside), is_behind, len(dead) < len(workshops))
+    return Plan(len(whole), len(whole) - len(listed), tuple(_workshops(dataset)), tuple(aside), is_behind)
 
 
 def _manifest(dataset: Path) -> tuple[dict[str, Any] | None, list[SetAside]]:
@@ -217,8 +223,8 @@ def sweep_dead(dataset: Path) -> None:
         sweep(dataset / layout.EPISODES)
 
 
-def carry_out(dataset: Path, planned: Plan) -> None:
-    """Do what is planned; a writer that lives may go on beside it.
+def carry_out(dataset: Path, planned: Plan) -> bool:
+    """Do what is planned; returns whether it was done, which it is not if a writer has come meanwhile.
 
     Raises:
         FormatError: If two bundles have a feature of another dtype or shape.
@@ -226,9 +232,14 @@ def carry_out(dataset: Path, planned: Plan) -> None:
     """
     make_folder(dataset / layout.EPISODES)
     with locked(dataset / layout.LOCK):
+        # Under it nobody begins to write.
+        if is_written(dataset):
+            return False
         checksums.drop(dataset, layout.CHECKSUMS)
-        sweep(dataset / layout.EPISODES)
+        for name in planned.workshops:
+            shutil.rmtree(dataset / layout.EPISODES / name, ignore_errors=True)
         for one in planned.set_aside:
             set_aside(dataset, one.file, one.reason)
         if planned.writes_manifest:
             manifest.bring_up_to_date(dataset)
+    return True

@@ -131,6 +131,9 @@ def write(path: Path, tables: Iterable[pa.Table], rows: int, size: int | None = 
 
 # Reading.
 
+_VALUE_BYTES = 4
+_REMEDY = "Read fewer columns, Dataset(..., keys=[...])"
+
 
 def read_columns(folder: Folder, bundle: str, rows: int, features: Iterable[Feature]) -> dict[str, NDArray[Any]]:
     """Read columns of an episode; what else its file holds is ignored.
@@ -159,9 +162,20 @@ def read_columns(folder: Folder, bundle: str, rows: int, features: Iterable[Feat
             if known.count(key) != 1:
                 raise FormatError(f"{where}: has no column {key!r}, which the manifest lists among the features")
         times = [keys.TIMESTAMP] if known.count(keys.TIMESTAMP) == 1 else []
-        table = plain(file.read([*wanted, *times]))
-        columns = {key: values(table[key], feature.shape, f"{where}: {key}") for key, feature in wanted.items()}
-        return columns | {key: _times(table[key], where) for key in times}
+        # A value, and what says where its list begins. The manifest and the file agree on how many rows there are.
+        expected = _VALUE_BYTES * rows * sum(2 + math.prod(feature.shape) for feature in wanted.values())
+        file.refuse_large([*wanted, *times], range(file.num_row_groups), expected, _REMEDY)
+        parts: dict[str, list[NDArray[Any]]] = {key: [] for key in (*wanted, *times)}
+        for table in map(plain, file.batches(list(parts))):
+            for key, feature in wanted.items():
+                parts[key].append(values(table[key], feature.shape, f"{where}: {key}"))
+            for key in times:
+                parts[key].append(_times(table[key], where))
+        # A column after the other: while one is put together, it is there twice.
+        columns = {key: _joined(parts.pop(key)) for key in (*wanted, *times)}
+        if other := next((key for key, column in columns.items() if len(column) != rows), None):
+            raise FormatError(f"{where}: {other}: {len(columns[other])} rows, the manifest says {rows}")
+        return columns
 
 
 def values(column: pa.ChunkedArray, shape: tuple[int, ...], where: str) -> NDArray[np.float32]:
@@ -185,6 +199,10 @@ def values(column: pa.ChunkedArray, shape: tuple[int, ...], where: str) -> NDArr
     # `pyarrow` gives NumPy no view of bits.
     numbers = flat.cast(pa.uint8()) if pa.types.is_boolean(kind) else flat
     return np.array(numbers.to_numpy(), np.float32).reshape(rows, *shape)
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -109,7 +109,12 @@ class KoyuSink:
         self._is_open = True
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
-        """Return where a take's video is written if no other format takes it."""
+        """Return where a take's video is written if no other format takes it.
+
+        Raises:
+            StorageError: If the dataset is not where it was.
+        """
+        self._writer.home.check()
         return self._writer.workshop / f"{part(key)}-take-{take:06d}{suffix}.tmp"
 
     def prepare(self, record: EpisodeRecord) -> PreparedEpisode:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from lucky_recorder.errors import StateError
 from lucky_recorder.koyu import layout
+from lucky_recorder.koyu.begun import refuse_begun
 from lucky_recorder.storage.checksums import Sum, Sums
 from lucky_recorder.storage.lock import is_abandoned, locked
 from lucky_recorder.storage.spread import Progress
@@ -22,9 +23,11 @@ def write(dataset: Folder, progress: Progress | None = None) -> dict[str, Sum]:
     """Sum every file of a dataset, and list the sums beside its manifest; errors as for `Sums.write`.
 
     Raises:
+        FormatError: Also if it has neither a manifest nor a bundle yet.
         StateError: If somebody is recording into it.
         StorageError: If another process has held the dataset's lock for a minute.
     """
+    refuse_begun(dataset.path)
     _refuse_writers(dataset)
     return sums_of(dataset).write(progress, _alone(dataset))
 

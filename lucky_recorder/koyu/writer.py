@@ -15,6 +15,7 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
 from lucky_recorder.storage import checksums, reserve
+from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import Lock, hold, is_abandoned, locked
 from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.reserve import Reserve
@@ -33,6 +34,7 @@ class DatasetWriter:
     Attributes:
         root: The dataset's folder.
         workshop: The writer's own folder.
+        home: Tells whether that is still there.
 
     Args:
         root: The dataset's folder; made if it is missing.
@@ -65,6 +67,7 @@ class DatasetWriter:
             with storage_errors(self.workshop):
                 self.workshop.mkdir()
             self._lock = hold(self.workshop)
+        self.home = Home(self.workshop, self._lock, self.root)
         self._hold_reserve()
 
     def has(self, capture_id: str) -> bool:
@@ -75,8 +78,10 @@ class DatasetWriter:
         """Write a bundle's files where nobody looks for them.
 
         Raises:
-            StorageError: If the file system refuses, or there is a bundle of that id. Nothing is left behind then.
+            StorageError: If the file system refuses, if the dataset is not where it was, or if there is a bundle of
+                that id. Nothing is left behind then.
         """
+        self.home.check()
         prepared = PreparedBundle(self, bundle, self.workshop / bundle.id)
         # Here as well as in `commit`: preparing is where an episode may still be refused for all formats together.
         self._refuse_twin(bundle)
@@ -99,8 +104,10 @@ class DatasetWriter:
 
         Raises:
             MetadataError: If they exist, and the manifest cannot be written.
-            StorageError: If the file system refuses, or there is a bundle of such an id.
+            StorageError: If the file system refuses, if the dataset is not where it was, or if there is a bundle of
+                such an id.
         """
+        self.home.check()
         named: list[PreparedBundle] = []
         try:
             for one in prepared:
@@ -121,6 +128,7 @@ class DatasetWriter:
             self._manifest.add(entry_of(one.bundle.sidecar))
         if self._manifest.pending >= self._every:
             with metadata_errors():
+                self.home.check()
                 self._manifest.flush()
                 self._hold_reserve()
 
@@ -144,10 +152,23 @@ class DatasetWriter:
         """List what is not listed yet, and remove the writer's own folder. Calling it again does nothing.
 
         Raises:
-            LuckyRecorderError: If the manifest cannot be written; says how many bundles are not listed, and the remedy.
+            LuckyRecorderError: If the dataset is not where it was, or the manifest cannot be written; says how many
+                bundles are not listed, and the remedy.
         """
         try:
-            self._reserve.release()
+            self.home.check()
+            try:
+                self._reserve.release()
+                self._list_all()
+            finally:
+                shutil.rmtree(self.workshop, ignore_errors=True)
+        finally:
+            self.home.leave()
+            if self._lock is not None:
+                self._lock.release()
+
+    def _list_all(self) -> None:
+        try:
             self._manifest.flush()
         except LuckyRecorderError as error:
             count = self._manifest.pending
@@ -156,10 +177,6 @@ class DatasetWriter:
             raise extended(
                 error, f"{unlisted} whole on the disk and not listed in {layout.MANIFEST}: {remedy}"
             ) from error
-        finally:
-            shutil.rmtree(self.workshop, ignore_errors=True)
-            if self._lock is not None:
-                self._lock.release()
 
 
 class PreparedBundle:

@@ -120,17 +120,26 @@ def _off_rate(session: ProbedSession, stream: DeclaredStream) -> Iterator[Broken
 def _lost_frames(session: ProbedSession) -> Iterator[tuple[str, str]]:
     """Look up a frame for every row, as LeRobot does, which rounds all times to float32."""
     looked = {(one.episode.number, one.stream.key): one for one in session.videos if one.header}
-    for file, episodes, table in session.evidence.tables():
-        if table.column_names.count(keys.TIMESTAMP) != 1 or table.schema.field(keys.TIMESTAMP).type != pa.float64():
+    for file, episodes, tables in session.evidence.tables():
+        parts = [_times(table) for table in tables]
+        if not parts or file in session.evidence.unreadable or any(part is None for part in parts):
             continue
+        all_times = np.concatenate(parts)
         for episode in episodes:
             first = episode.first - episodes[0].first
-            times = table[keys.TIMESTAMP][first : first + episode.length].to_numpy().astype(np.float32)
+            times = all_times[first : first + episode.length]
             yield from _off_time(file, episode, times, session)
             for stream in session.streams:
                 one = looked.get((episode.number, stream.key))
                 if one and one.header and session.fps and (stream.rate / session.fps).denominator == 1:
                     yield from _missed(one, one.header, times)
+
+
+def _times(table: pa.Table) -> Any:
+    """Return the times of rows, float32; None where no one column holds them."""
+    if table.column_names.count(keys.TIMESTAMP) != 1 or table.schema.field(keys.TIMESTAMP).type != pa.float64():
+        return None
+    return table[keys.TIMESTAMP].to_numpy().astype(np.float32)
 
 
 def _off_time(file: str, episode: Listed, times: Any, session: ProbedSession) -> Iterator[tuple[str, str]]:
@@ -181,11 +190,16 @@ def _codec_faults(one: ProbedVideo) -> Iterator[str]:
 def check_scalars(session: ProbedSession) -> Iterator[Broken]:
     """Rule 5: a shape of ``[1]`` stands for a plain value, not for a list of one."""
     scalars = [c for c in session.declared.columns.values() if c.shape == (1,)]
-    for file, _, table in session.evidence.tables():
+    for file, table in _tables(session):
         for column in scalars:
             if _is_list(table, column.name):
                 message = f"{column.name} is a list of one value, and LeRobot reads its shape [1] as a plain value"
                 yield Broken(5, file, message, f"store the column as plain values {_COPY}")
+
+
+def _tables(session: ProbedSession) -> Iterator[tuple[str, pa.Table]]:
+    """Go through all rows, some at a time; what is wrong in several of a file is told once in the end."""
+    return ((file, table) for file, _, tables in session.evidence.tables() for table in tables)
 
 
 def _is_list(table: pa.Table, name: str) -> bool:
@@ -197,7 +211,7 @@ def check_columns(session: ProbedSession) -> Iterator[Broken]:
     features = session.declared.features or {}
     expected = {k for k, v in features.items() if not isinstance(v, dict) or v.get("dtype") != "video"}
     columns = list(session.declared.columns.values())
-    for file, _, table in session.evidence.tables():
+    for file, table in _tables(session):
         for message in (*_other_columns(expected, table), *_wrong_columns(columns, table)):
             yield Broken(6, file, message, f"make features and columns the same {_COPY}")
         for name, column in zip(table.column_names, table.columns, strict=True):
@@ -248,9 +262,15 @@ def check_episodes(session: ProbedSession) -> Iterator[Broken]:
 
 
 def _misplaced_rows(session: ProbedSession) -> Iterator[Broken]:
-    for file, episodes, table in session.evidence.tables():
-        begins, ends = episodes[0].first, episodes[0].first + table.num_rows
-        if table.column_names.count("index") == 1 and table["index"].to_pylist() != list(range(begins, ends)):
+    for file, episodes, tables in session.evidence.tables():
+        begins, count, is_wrong = episodes[0].first, 0, False
+        for table in tables:
+            if table.column_names.count("index") == 1:
+                expected = begins + np.arange(count, count + table.num_rows)
+                is_wrong = is_wrong or not np.array_equal(table["index"].to_numpy(), expected)
+            count += table.num_rows
+        ends = begins + count
+        if is_wrong and file not in session.evidence.unreadable:
             yield Broken(7, file, f"index does not run from {begins} to {ends - 1}", "number the rows by their place")
 
 
@@ -284,8 +304,8 @@ def check_task_table(session: ProbedSession) -> Iterator[Broken]:
         yield Broken(8, TASKS, message, "write tasks.parquet again, from pandas, indexed by the description")
     tasks = session.evidence.tasks
     known = set(range(tasks.num_rows)) if tasks is not None else set()
-    for file, _, table in session.evidence.tables() if tasks is not None else ():
-        used = _distinct(table, keys.TASK_INDEX)
+    for file, _, batches in session.evidence.tables() if tasks is not None else ():
+        used = {index for table in batches for index in _distinct(table, keys.TASK_INDEX)}
         if unknown := sorted(used - known, key=str):
             yield Broken(8, file, f"task_index {unknown[0]} has no description", "add it to tasks.parquet")
 

@@ -171,6 +171,12 @@ class RowFiller:
         else:
             self._flag_next(robot, POST_RESET)
 
+    def untold_resets(self) -> list[int | None]:
+        """Return the resets that no finished row tells of: of which robots, None for all."""
+        of_all: list[int | None] = [None] if self._pending_flags & POST_RESET else []
+        due, flags = self.buffer.data_ticks, self.buffer.robot_flags
+        return of_all + [robot for (tick, robot), flag in flags.items() if tick == due and flag & POST_RESET]
+
     def _flag_next(self, robot: int, flag: int) -> None:
         """Set a flag in one robot's row of the data tick that is not finished yet."""
         key = (self.buffer.data_ticks, robot)

@@ -48,8 +48,8 @@ def refuse(settings: RecorderSettings, schema: Schema, tasks: Sequence[str], *, 
         StorageError: If another process is writing it.
     """
     if settings.resume is not None:
-        session_resumed.refuse(settings.resume.absolute(), schema, _chunking(settings), is_ours=are_made)
-        _refuse_no_task(settings, settings.resume.absolute(), tasks)
+        session_resumed.refuse(settings.resume, schema, _chunking(settings), is_ours=are_made)
+        _refuse_no_task(settings, settings.resume, tasks)
     if settings.koyu is not None and "koyu" in settings.written_formats:
         koyu_features.layout_of(schema, settings.koyu)
 
@@ -67,7 +67,7 @@ def first_take(settings: RecorderSettings) -> int:
 
     What is drawn by chance, such as the noise of a depth sensor, goes by the take. It must not be drawn again.
     """
-    return 0 if settings.resume is None else session_resumed.takes(settings.resume.absolute())
+    return 0 if settings.resume is None else session_resumed.takes(settings.resume)
 
 
 def own_sinks(settings: RecorderSettings, sinks: Iterable[Sink]) -> tuple[Sink, ...]:
@@ -129,9 +129,10 @@ def _koyu_sink(settings: RecorderSettings) -> Sink:
 
 
 def _session_sink(settings: RecorderSettings) -> Sink:
-    resumes = settings.resume is not None
-    folder = settings.resume.absolute() if settings.resume else session_layout.claim_folder(settings.output_dir)
-    return session_sink.SessionSink(folder, _chunking(settings), settings.metadata_every, resumes=resumes)
+    chunking, every = _chunking(settings), settings.metadata_every
+    if settings.resume is not None:
+        return session_sink.SessionSink(settings.resume, chunking, every, resumes=True)
+    return session_sink.SessionSink.in_new_folder(settings.output_dir, chunking, every)
 
 
 def _chunking(settings: RecorderSettings) -> session_layout.Chunking:

@@ -206,6 +206,10 @@ class Lane:
         # Another thread may say so while a step is under way, which is compared with what was before it.
         self.resets.append(robot)
 
+    def untold_resets(self) -> list[int | None]:
+        """Return the resets that were marked and that no row tells of: of which robots, None for all."""
+        return [*self._filler.untold_resets(), *self.resets]
+
     def _take_resets(self) -> None:
         """Take in the resets that were marked, before a look: what was seen before them is out of date."""
         while self.resets:

@@ -70,10 +70,11 @@ class Observer:
         sinks: Iterable[Sink] = (),
         **fields: Unpack[RecorderFields],
     ) -> None:
-        self.settings = RecorderSettings.of(settings, **fields)
+        settled = RecorderSettings.of(settings, **fields)
         if (model is None) != (data is None):
             raise SettingsError("model and data: give both, or neither")
-        self._recorder = Recorder(self.settings, sinks)
+        self._recorder = Recorder(settled, sinks)
+        self.settings = self._recorder.settings
         self._ticks = Ticks(self._recorder)
         self._model, self._data = model, data
 

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import functools
 import logging
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode import clock
@@ -25,7 +22,8 @@ from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, StateError, StreamError
 from lucky_recorder.notices import held, tell
-from lucky_recorder.recorder import exits, forked, formats
+from lucky_recorder.recorder import exits, formats
+from lucky_recorder.recorder.alone import Alone, alone
 from lucky_recorder.recorder.forgotten import close_at_exit, forget
 from lucky_recorder.recorder.policies import index_of
 from lucky_recorder.recorder.recording import Recording
@@ -34,20 +32,6 @@ from lucky_recorder.recorder.tasks import Tasks
 from lucky_recorder.settings.recorder import RecorderSettings
 
 logger = logging.getLogger("lucky_recorder")
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _alone(verb: Callable[Concatenate[Recorder, P], T]) -> Callable[Concatenate[Recorder, P], T]:
-    """Let one thread at a time in: two that end or begin at once would both see the same open take."""
-
-    @functools.wraps(verb)
-    def run(self: Recorder, *args: P.args, **kwargs: P.kwargs) -> T:
-        with self.lock:
-            return verb(self, *args, **kwargs)
-
-    return cast("Callable[Concatenate[Recorder, P], T]", run)
 
 
 class State(enum.Enum):
@@ -58,7 +42,7 @@ class State(enum.Enum):
     BETWEEN_EPISODES = "BetweenEpisodes"
 
 
-class Recorder:
+class Recorder(Alone):
     """The life cycle behind both faces.
 
     Attributes:
@@ -67,7 +51,6 @@ class Recorder:
         recording: The session, the open one or the last; None before the first.
         tasks: What the rows are of.
         last_outcome: How the take ended that ended last; None before the first.
-        lock: Held by every verb that begins or ends something; for those who need two of them in a row.
 
     Args:
         settings: As above.
@@ -75,7 +58,8 @@ class Recorder:
     """
 
     def __init__(self, settings: RecorderSettings, sinks: Iterable[Sink] = ()) -> None:
-        self.settings = settings
+        # Later the process may be in another folder, and with the next session in a third.
+        self.settings = settings.anchored()
         self.path: Path | None = None
         self.recording: Recording | None = None
         self.last_outcome: Outcome | None = None
@@ -84,12 +68,7 @@ class Recorder:
         self._resets_due: list[int | None] = []
         self._finalizer: weakref.finalize[..., Recorder] | None = None
         self._idle_because: str | None = "start_recording() was not called yet"
-        self.lock = threading.RLock()
-        forked.watch(self)
-
-    def mark_forked(self) -> None:
-        """Use another lock in a forked child: a thread that holds this one does not exist there to release it."""
-        self.lock = threading.RLock()
+        super().__init__()
 
     # How it stands.
 
@@ -138,7 +117,10 @@ class Recorder:
 
         Raises:
             StateError: If the recorder is in none of the states; says why it is where it is.
+            ForkError: In a forked child, of its parent's recorder.
         """
+        if self.is_left:
+            self.refuse_if_left()
         if self.state in states:
             return
         exits.leave_if_ending()
@@ -158,7 +140,7 @@ class Recorder:
 
     # A session.
 
-    @_alone
+    @alone
     def start(self, source: Source, seed: int | None = None) -> Path:
         """Open a session on a source, and its first take; returns the session's folder.
 
@@ -195,7 +177,7 @@ class Recorder:
         exits.guard(id(recording), close)
         return path
 
-    @_alone
+    @alone
     def learn_rates(self, seconds: float) -> None:
         """Settle the session's rates by how long the first step has lasted.
 
@@ -219,7 +201,7 @@ class Recorder:
             self.close("the session could not be recorded")
         self.recording, self.path = None, None
 
-    @_alone
+    @alone
     def close(self, why: str) -> None:
         """End the open take as failed, wait for the worker, write ``meta/``, and close the session.
 
@@ -272,7 +254,7 @@ class Recorder:
             self.recording.flush()
         self.raise_failure()
 
-    @_alone
+    @alone
     def raise_failure(self) -> None:
         """Raise what has failed in the worker, if something has; the session is closed then."""
         assert self.recording is not None
@@ -282,7 +264,7 @@ class Recorder:
         self.close(f"the session stopped by itself: {failure}")
         raise StateError(f"closing after a failure raised nothing: {failure}")
 
-    @_alone
+    @alone
     def fail(self, error: BaseException, of: Take | None = None) -> None:
         """End the open take as failed, because of an error that is about to be raised; or the session, if it must.
 
@@ -303,7 +285,7 @@ class Recorder:
 
     # Its takes.
 
-    @_alone
+    @alone
     def begin(self, seed: int | None = None) -> Take:
         """Begin a take; the resets that were marked before it count for its first row.
 
@@ -323,12 +305,12 @@ class Recorder:
         self._resets_due.clear()
         return take
 
-    @_alone
+    @alone
     def open_take(self) -> Take:
         """Return the open take; begins one if there is none."""
         return self.take or self.begin()
 
-    @_alone
+    @alone
     def end(self, outcome: Outcome, of: Take | None = None) -> None:
         """End the open take; after ``total_episodes`` kept ones the session is closed.
 
@@ -337,14 +319,10 @@ class Recorder:
             of: The take that is meant; None for the one that is open. Where another thread has ended it, nothing is.
         """
         recording = self.recording
-        if (
-            recording is None
-            or self._idle_because is not None
-            or self.take is None
-            or self.take is not (of or self.take)
-        ):
+        if recording is None or self.take is None or self.take is not (of or self.take):
             return
-        self.last_outcome = outcome
+        # A reset that no row of it has told of is the next row's to tell.
+        self.last_outcome, self._resets_due = outcome, [*self._resets_due, *self.take.lane.untold_resets()]
         # The caller does not wait here: the worker commits while the next episode is recorded. Only where this episode
         # may be the last, its verdict is waited for, so that none is begun that would be one too many.
         with self._stopping():
@@ -369,14 +347,14 @@ class Recorder:
         said = None if self.take is None else self.take.said_task
         return self.tasks.current if said is None else said
 
-    @_alone
+    @alone
     def set_task(self, index: int) -> None:
         """Set the task of the rows from here on; see `Observer.set_current_task_index`."""
         chosen = self.tasks.choose(index)
         if self.take is not None:
             self.take.set_task(chosen)
 
-    @_alone
+    @alone
     def mark_reset(self, robot: str | None = None, is_seeded: bool = False) -> None:
         """Flag the next row as the first after a reset; see `Observer.mark_reset`."""
         assert self.recording is not None

@@ -98,9 +98,7 @@ class Ticks:
         if not take.look():
             if not self._recorder.is_recording:
                 return None
-            marked, take = take.lane.resets, self._recorder.begin()
-            for robot in marked:
-                take.mark_reset(robot, is_seeded=True)
+            take = self._recorder.begin()
             take.look()
         return take
 

@@ -68,7 +68,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         **fields: Unpack[RecorderFields],
     ) -> None:
         check_environment(env)
-        settled = RecorderSettings.of(settings, **fields)
+        settled = RecorderSettings.of(settings, **fields).anchored()
         given = own_sinks(settled, sinks)
         # A spec holds plain values. It can say that there were sinks, so that nobody makes the wrapper anew without
         # them and does not notice: their names are refused where sinks belong.
@@ -97,6 +97,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk.
         """
+        self.recorder.refuse_if_left()
         course = self._course
         course.end_if_cut()
         keeps = bool(options and options.get(KEEP_EPISODE)) and course.goes_on
@@ -204,6 +205,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             StateError: If no episode is open.
         """
+        self.recorder.refuse_if_left()
         take = self.recorder.take
         if take is None:
             raise StateError("end_episode() needs an open episode, and there is none; call reset() first")
@@ -216,6 +218,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             StateError: If no episode is open.
         """
+        self.recorder.refuse_if_left()
         self._course.begin_if_due()
         self._course.end_if_cut()
         take = self.recorder.take
@@ -248,6 +251,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             StateError: If no episode is open.
             SettingsError: If a value is no JSON.
         """
+        self.recorder.refuse_if_left()
         self._course.begin_if_due()
         self.observer.mark_event(kind, **fields)
 
@@ -260,6 +264,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             SettingsError: If there is no such robot; before the first ``reset`` none is known.
         """
+        self.recorder.refuse_if_left()
         self._ran = without(self._ran, robot, self.recorder.robots)
 
     @property
@@ -295,6 +300,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Step without a row, unless the environment has begun an episode by itself."""
         # A daemon thread that goes on while Python takes everything down would crash in the simulator.
         leave_if_ending()
+        self.recorder.refuse_if_left()
         if self._course.begin_if_due():
             return self.step(action)
         before = self._course.subject.beat()

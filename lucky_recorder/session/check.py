@@ -22,7 +22,8 @@ from lucky_recorder.session.checks import (
     videos,
 )
 from lucky_recorder.session.checks.evidence import Evidence, Fault
-from lucky_recorder.session.folder import is_video_only, refuse_other_folders
+from lucky_recorder.session.folder import refuse_other_folders
+from lucky_recorder.session.rowless import is_video_only
 from lucky_recorder.storage.lock import is_held
 from lucky_recorder.storage.spread import Progress, Tell
 

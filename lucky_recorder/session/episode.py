@@ -13,6 +13,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import layout, stored
+from lucky_recorder.session.features import sizes_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, channel_of, labels_of, scale_of
 
@@ -61,7 +62,8 @@ class Episode:
             return tuple(said)
         # A column of ours: without it, the rows say the same.
         try:
-            indices = self.rows([keys.TASK_INDEX])[keys.TASK_INDEX].unique().to_pylist()
+            tables = self.batches([keys.TASK_INDEX])
+            indices = list({index for table in tables for index in table[keys.TASK_INDEX].unique().to_pylist()})
         except KeyError as error:
             raise FormatError(f"{self._folder.path}: episode {self.index}: {error.args[0]}") from error
         described = self._folder.tasks
@@ -77,40 +79,64 @@ class Episode:
         Args:
             columns: Names of the columns to read; all of them by default.
 
+        Returns:
+            The table. It takes 8 bytes for each value, or as many as its type has: 100 MB for 500,000 rows of two
+            vectors of seven. Of a file that is much smaller itself, up to 420 MB are read at once; `batches` has no
+            such bound.
+
         Raises:
             KeyError: If a column is unknown.
-            FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says.
+            FormatError: If the data file is missing or broken, does not hold the rows that ``meta/episodes`` says, or
+                would take more memory than that.
         """
         return self._folder.read_data(self.meta, lambda name: self._rows_of(name, columns))
 
     def _rows_of(self, name: str, columns: Sequence[str] | None) -> pa.Table:
-        rows = stored.read_rows(self._folder.files, name, self.index, columns)
-        if rows.num_rows != self.length:
-            raise FormatError(
-                f"{self._folder.path / name}: {rows.num_rows} rows of episode {self.index}, "
-                f"meta/episodes says {self.length}"
-            )
+        expected = stored.Expected(self.length, sizes_of(self._folder.info.get("features")))
+        rows = stored.read_rows(self._folder.files, name, self.index, columns, expected)
+        self._refuse_other_length(rows.num_rows, name)
         return rows
+
+    def _refuse_other_length(self, rows: int, name: str) -> None:
+        if rows != self.length:
+            raise FormatError(
+                f"{self._folder.path / name}: {rows} rows of episode {self.index}, meta/episodes says {self.length}"
+            )
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Go through the episode's rows in their order, some at a time: however long it is, it takes the same memory.
 
+        Each table has the columns that `rows` gives, and up to some ten thousand rows: in files of other recorders as
+        many as they wrote together.
+
         Args:
             columns: Names of the columns to read; all of them by default.
 
+        Returns:
+            The tables, read as they are asked for.
+
         Raises:
+            KeyError: If a column is unknown; errors are raised as the tables are asked for.
             FormatError: If the data file is missing or broken, or does not hold the rows that ``meta/episodes`` says,
                 which is known only at its end.
+
+        Example:
+            ```python
+            total = sum(len(table) for table in episode.batches(["timestamp"]))
+            ```
         """
-        folder, count = self._folder, 0
-        name = folder.read_data(self.meta, lambda name: folder.files.file(name).relative_to(folder.path).as_posix())
-        for table in stored.rows_in_batches(folder.files, name, self.index, columns):
+        # Only the first read can find that a spool has become a data file: what is open stays readable.
+        name, first, others = self._folder.read_data(self.meta, lambda name: self._opened(name, columns))
+        count = first.num_rows
+        yield first
+        for table in others:
             count += table.num_rows
             yield table
-        if count != self.length:
-            raise FormatError(
-                f"{folder.path / name}: {count} rows of episode {self.index}, meta/episodes says {self.length}"
-            )
+        self._refuse_other_length(count, name)
+
+    def _opened(self, name: str, columns: Sequence[str] | None) -> tuple[str, pa.Table, Iterator[pa.Table]]:
+        tables = stored.rows_in_batches(self._folder.files, name, self.index, columns)
+        return name, next(tables), tables
 
     def rows_by_tick(self) -> pa.Table:
         """Read the episode's rows, those of each tick in the order of the session's robots.

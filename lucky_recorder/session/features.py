@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -106,3 +107,11 @@ def _stream_feature(stream: Stream) -> dict[str, Any]:
             **stream.calibration,
         },
     }
+
+
+def sizes_of(features: object) -> dict[str, int]:
+    """Return how many values a row has, by column; of what is broken in the features nothing is said."""
+    entries = {n: f for n, f in features.items() if isinstance(f, dict)} if isinstance(features, dict) else {}
+    shapes = {name: feature.get("shape") for name, feature in entries.items() if feature.get("dtype") != "video"}
+    whole = {n: s for n, s in shapes.items() if isinstance(s, list) and all(type(i) is int and i >= 0 for i in s)}
+    return {name: math.prod(shape) for name, shape in whole.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -17,10 +16,11 @@ from lucky_recorder.session import layout, stored
 from lucky_recorder.session.carried import Carried, Row
 from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.session.found import Found, find
+from lucky_recorder.session.rowless import is_video_only
+from lucky_recorder.session.state import State
 from lucky_recorder.storage import reserve
-from lucky_recorder.storage.lock import is_held
+from lucky_recorder.storage.lock import is_held, is_new
 from lucky_recorder.storage.untrusted import Folder, expand, format_errors
-from lucky_recorder.storage.write import TEMPORARY
 
 # LeRobot before version 3: one file per episode, listed in a text file.
 _EARLIER = "meta/episodes.jsonl"
@@ -29,8 +29,12 @@ _NO_META = (
     "`lucky-recorder recover` says what is there"
 )
 _NONE_YET = "it is being recorded, and no episode is finished yet; look again when one is"
-NONE_EVER = "its recording was cut short before an episode was finished; record into it with resume, or remove it"
-_VIDEO_ONLY = "a video only session: it was recorded without rows, so it has no metadata and lists no episodes"
+_JUST_MADE = "it was made a moment ago, and there is nothing in it yet; look again in some seconds"
+NONE_EVER = (
+    "its recording was cut short before an episode was finished; record into it with resume, or remove it "
+    "(without rows, record_data=False, only that)"
+)
+_VIDEO_ONLY = "a session without rows (video only, lidar only): it has no metadata and lists no episodes"
 
 
 T = TypeVar("T")
@@ -56,20 +60,6 @@ class CameraStream(NamedTuple):
     codec: str
 
 
-class State(enum.StrEnum):
-    """How a session stands.
-
-    Attributes:
-        COMPLETE: Nobody writes it, and ``meta/`` lists all that is there.
-        CUT_SHORT: Nobody writes it, and its recording did not end: `lucky_recorder.recover` completes it.
-        IN_PROGRESS: It is being recorded.
-    """
-
-    COMPLETE = "complete"
-    CUT_SHORT = "cut short"
-    IN_PROGRESS = "in progress"
-
-
 class SessionFolder:
     """What a session and its episodes share: the folder, and what ``info.json`` says.
 
@@ -77,7 +67,7 @@ class SessionFolder:
         path: The session's folder.
         files: The files in it.
         is_video_only: Whether it was recorded without rows.
-        info: The content of ``meta/info.json``; empty for a video only session.
+        info: The content of ``meta/info.json``; empty for a session without rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -114,17 +104,30 @@ class SessionFolder:
 
     @property
     def state(self) -> State:
-        """How the session stands now. Where a file system has no locks, one in progress looks as if cut short."""
+        """How the session stands now, whatever was read of it before.
+
+        Where a file system has no locks, one in progress looks as if cut short.
+
+        Raises:
+            FormatError: If it cannot be read any more.
+        """
         if is_held(self.path):
             return State.IN_PROGRESS
+        # Read anew: what was read at several moments says nothing of one.
+        if SessionFolder(self.path)._is_complete():
+            return State.COMPLETE
+        # Somebody may have begun to go on with it meanwhile.
+        return State.IN_PROGRESS if is_held(self.path) else State.CUT_SHORT
+
+    def _is_complete(self) -> bool:
         parts = (keys.DATA, keys.VIDEOS, layout.META)
         names = [name for part in parts for name in self.files.files(part)]
-        has_left = bool(reserve.left_in(self.path)) or any(TEMPORARY in n and layout.is_own_file(n) for n in names)
-        return State.CUT_SHORT if has_left or not (self.is_video_only or self.is_current) else State.COMPLETE
+        has_left = bool(reserve.left_in(self.path)) or any(map(layout.is_left_over, names))
+        return not has_left and (self.is_video_only or self.is_current)
 
     @property
     def is_current(self) -> bool:
-        """Whether ``info.json`` and ``stats.json`` count every episode that is there."""
+        """Whether ``info.json``, as it was read, and ``stats.json`` count every episode of `episodes`."""
         if not all(self.files.has(name) for name in (layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH)):
             return False
         # Of others it is not known how they write: what they count is theirs.
@@ -289,7 +292,7 @@ class SessionFolder:
 
     @cached_property
     def cameras(self) -> Mapping[str, CameraStream]:
-        """The video streams by camera name; none of a video only session, of which there are no details."""
+        """The video streams by camera name; none of a session without rows, of which there are no details."""
         if self.is_video_only:
             return {}
         video = {key: f for key, f in self.features.items() if f.get("dtype") == "video"}
@@ -332,7 +335,7 @@ class SessionFolder:
             FormatError: If this is one.
         """
         if self.is_video_only:
-            raise FormatError(f"{self.path}: {_VIDEO_ONLY}; its files: video_files(camera)")
+            raise FormatError(f"{self.path}: {_VIDEO_ONLY}; its files: video_files(camera), and lidars' in {keys.DATA}")
 
     def _rate(self, field: str, value: object) -> Fraction:
         try:
@@ -373,24 +376,12 @@ def _refuse_other(path: Path) -> None:
     if not any((path / part).is_dir() for part in ("meta", "data", "videos")):
         if is_held(path):
             raise FormatError(f"{path}: {_NONE_YET}")
-        if layout.is_session_name(path.name) or reserve.left_in(path):
+        has_begun = bool(reserve.left_in(path))
+        if layout.is_session_name(path.name) and not has_begun and is_new(path):
+            raise FormatError(f"{path}: {_JUST_MADE}")
+        if layout.is_session_name(path.name) or has_begun:
             raise FormatError(f"{path}: {NONE_EVER}")
         raise FormatError(f"{path}: is no session: it has neither meta/ nor data/ nor videos/")
-
-
-def is_video_only(path: Path) -> bool:
-    """Tell whether a session was recorded without rows: finished videos, and neither ``meta/`` nor ``data/``."""
-    with format_errors(path):
-        if _has_meta(path / "meta") or any((path / "data").rglob("file-*")):
-            return False
-    return any(not name.endswith(TEMPORARY) for name in Folder(path).files("videos"))
-
-
-def _has_meta(meta: Path) -> bool:
-    """Tell whether there is metadata: a folder that holds only sums of the session's files is none."""
-    sums = Path(layout.CHECKSUMS_PATH).name
-    names = {entry.name for entry in meta.iterdir()} if meta.is_dir() else set()
-    return meta.exists() and not (names and names <= {sums, sums + TEMPORARY})
 
 
 def _is_picture(shape: list[Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, SESSIONS, VIDEOS, lidar_key
 from lucky_recorder.errors import StorageError
 from lucky_recorder.storage.names import part
-from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
+from lucky_recorder.storage.write import TEMPORARY, make_folder, storage_errors, sync_folder
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
@@ -24,9 +24,12 @@ STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 # Sums of all other files, where somebody has asked for them.
 CHECKSUMS_PATH = "meta/checksums.json"
+UNFINISHED_SUMS = CHECKSUMS_PATH + TEMPORARY
 DATA_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet")
 # With several episodes per file each waits as a whole file of its own, its spool, until the data file is assembled.
 SPOOL = re.compile(rf"(?P<file>{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet)\.(?P<episode>\d{{1,9}})\.tmp")
+# A finished file of a lidar: its scans, what describes them, its video proxy.
+SCAN_PART = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}[^/]+-\d{{3,}}\.(?:parquet|json|mp4)")
 SCAN_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/{LIDAR_PREFIX}([^/]+)-(\d{{3,}})\.parquet")
 _KEY = r"observation\.(?:images|masks)\.[^/]+"
 _CHUNK = r"chunk-\d{3}"
@@ -159,6 +162,16 @@ def is_session_name(name: str) -> bool:
 def is_own_file(name: str) -> bool:
     """Tell whether a file below a session's folder has a name that a recording gives; all others are somebody's own."""
     return bool(_OWN_FILE.fullmatch(name))
+
+
+def is_left_over(name: str) -> bool:
+    """Tell whether a file is one that a recording has not finished. A list of sums is not written by a recording."""
+    return name.endswith(TEMPORARY) and name != UNFINISHED_SUMS and is_own_file(name)
+
+
+def is_of_rows(name: str) -> bool:
+    """Tell whether a file is there for rows: a data file or a spool, finished or not."""
+    return is_own_file(name) and name.startswith(DATA) and name.rsplit("/", 1)[1].startswith("file-")
 
 
 def is_own_folder(name: str) -> bool:

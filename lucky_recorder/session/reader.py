@@ -14,9 +14,10 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session import layout, metadata, rebuilt, stored
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.folder import CameraStream, SessionFolder, State
+from lucky_recorder.session.folder import CameraStream, SessionFolder
 from lucky_recorder.session.found import find
 from lucky_recorder.session.metadata import Totals
+from lucky_recorder.session.state import State
 from lucky_recorder.storage.names import is_part
 
 __all__ = ["Episode", "Session"]

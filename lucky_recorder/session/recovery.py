@@ -19,8 +19,9 @@ from lucky_recorder.session import layout, metadata, rebuilt, stored, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import episodes_schema, streams_of
-from lucky_recorder.session.folder import SessionFolder, is_video_only, refuse_other_folders
+from lucky_recorder.session.folder import SessionFolder, refuse_other_folders
 from lucky_recorder.session.found import Found, find
+from lucky_recorder.session.rowless import is_video_only
 from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
@@ -28,6 +29,7 @@ from lucky_recorder.storage.write import TEMPORARY, storage_errors
 
 _META_FILE = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
 _UNFINISHED = "incomplete: it was being written when the recording was cut short"
+_OF_NONE = "of an episode whose rows were not finished when the recording was cut short"
 
 
 class Plan(NamedTuple):
@@ -46,6 +48,7 @@ class Plan(NamedTuple):
         freed: The reserve of a recording that did not end: it goes first.
         is_view: Whether it is a copy for LeRobot, of which nothing was recorded.
         left: What lies among the session's files and is none that a recording writes: it stays where it is.
+        torn_sums: Whether a list of sums was being written when its writer was killed: that goes, and no more.
     """
 
     episodes: tuple[Row, ...] = ()
@@ -60,11 +63,17 @@ class Plan(NamedTuple):
     freed: tuple[str, ...] = ()
     is_view: bool = False
     left: tuple[str, ...] = ()
+    torn_sums: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.assembled or self.served or self.set_aside or self.writes_meta or self.freed)
+        return not (self.changes_files or self.torn_sums)
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether a file is to be changed that is summed; then what sums there are do not hold any more."""
+        return bool(self.assembled or self.served or self.set_aside or self.writes_meta or self.freed)
 
 
 def plan(path: Path) -> Plan:
@@ -74,7 +83,8 @@ def plan(path: Path) -> Plan:
         FormatError: If it is no session of this recorder, or damaged in a way that an interrupted recording does not
             leave behind: then nothing of it is touched, and the message says what is wrong.
     """
-    return _planned(path)._replace(freed=tuple(reserve.left_in(path)))
+    freed, torn_sums = tuple(reserve.left_in(path)), os.path.lexists(path / layout.UNFINISHED_SUMS)
+    return _planned(path)._replace(freed=freed, torn_sums=torn_sums)
 
 
 def _planned(path: Path) -> Plan:
@@ -83,12 +93,10 @@ def _planned(path: Path) -> Plan:
     files = Folder(path)
     found = find(files, (), None)
     if _says_nothing(files, found) and not is_video_only(path):
-        return _without_episodes(_files(path), found)
+        return _without_episodes(path, _files(path), found)
     folder = SessionFolder(path)
     if folder.is_video_only:
-        planned = _without_episodes(_files(path), found)
-        unfinished = tuple(one for one in planned.set_aside if TEMPORARY in one.file)
-        return planned._replace(set_aside=unfinished, is_listed=True)
+        return _without_rows(_files(path))
     if folder.info.get(metadata.VIEW) is True:
         # Its files are another session's, or carry nothing.
         return Plan(episodes=tuple(folder.listed.to_pylist()), is_listed=True, is_view=True)
@@ -135,23 +143,44 @@ def _says_nothing(files: Folder, found: Found) -> bool:
 def _files(path: Path) -> list[str]:
     """List what lies in the three folders that are a session's own; what lies beside them is the user's."""
     found = [name for part in (keys.DATA, keys.VIDEOS, layout.META) for name in Folder(path).files(part)]
-    return [name for name in found if name != layout.CHECKSUMS_PATH]
+    return [name for name in found if name not in (layout.CHECKSUMS_PATH, layout.UNFINISHED_SUMS)]
 
 
 def _lists_anything(path: Path) -> bool:
     return any((path / layout.EPISODES).rglob("*.parquet"))
 
 
-def _without_episodes(names: Sequence[str], found: Found) -> Plan:
-    """Plan for a recording that was cut short before its first episode was finished."""
-    said = [SetAside(name, found.broken.get(name) or _UNFINISHED) for name in names if layout.is_own_file(name)]
-    left = tuple(name for name in names if not layout.is_own_file(name))
-    return Plan(set_aside=tuple(sorted(said, key=_by_weight)), left=left)
+def _without_rows(names: Sequence[str]) -> Plan:
+    """Plan for a session that was recorded without rows: what is finished is what there is."""
+    said = tuple(SetAside(name, _UNFINISHED) for name in names if layout.is_left_over(name))
+    return Plan(set_aside=said, left=_left(names), is_listed=True)
+
+
+def _without_episodes(path: Path, names: Sequence[str], found: Found) -> Plan:
+    """Plan for a recording that was cut short before its first episode was finished.
+
+    Raises:
+        FormatError: If a file is finished, and there is no trace of the rows that it would go with.
+    """
+    own = [name for name in names if layout.is_own_file(name)]
+    finished = [name for name in own if not name.endswith(TEMPORARY)]
+    if finished and not any(map(layout.is_of_rows, own)):
+        raise FormatError(
+            f"{path}: {finished[0]} is finished, and there is neither {layout.INFO_PATH} nor a data file to say what "
+            "it is of. An interrupted recording leaves nothing like this: bring these back from a copy; nothing was "
+            "changed"
+        )
+    said = [SetAside(name, found.broken.get(name) or (_OF_NONE if name in finished else _UNFINISHED)) for name in own]
+    return Plan(set_aside=tuple(sorted(said, key=_by_weight)), left=_left(names))
+
+
+def _left(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if not layout.is_own_file(name))
 
 
 def _by_weight(one: SetAside) -> tuple[bool, str]:
-    # Data comes last: as long as there is a trace of it, what is left of the videos is no video only session.
-    return one.file.startswith(keys.DATA), one.file
+    # Rows come last: as long as there is a trace of them, what is left beside them is no session without rows.
+    return layout.is_of_rows(one.file), one.file
 
 
 class _Planner:
@@ -204,7 +233,7 @@ class _Planner:
             assembled=assembled,
             served=served,
             set_aside=tuple(sorted(aside, key=_by_weight)),
-            left=tuple(name for name in strays if not layout.is_own_file(name)),
+            left=_left(strays),
             writes_meta=not is_right,
             writes=self._writes,
             is_listed=True,
@@ -274,11 +303,12 @@ class _Planner:
             if not told:
                 continue
             episode = Episode(self._folder, row)
-            rows = episode.rows()
-            if keys.TASK_INDEX not in rows.column_names:
-                raise FormatError(f"{episode.data_path()}: has no column {keys.TASK_INDEX!r}")
+            try:
+                parts = [rows[keys.TASK_INDEX].unique() for rows in episode.batches([keys.TASK_INDEX])]
+            except KeyError:
+                raise FormatError(f"{episode.data_path()}: has no column {keys.TASK_INDEX!r}") from None
             with format_errors(episode.data_path()):
-                indices = sorted(rows[keys.TASK_INDEX].unique().to_pylist())
+                indices = sorted({index for part in parts for index in part.to_pylist()})
             for index, task in zip(indices, row["tasks"], strict=False):
                 if index == len(known):
                     known.append(task)
@@ -295,7 +325,7 @@ class _Planner:
             if episode == kept:
                 return f"of episode {episode}, which is not whole: {gap}"
             return f"of episode {episode}: episode {kept} before it is not whole ({gap}), and numbers have no gap"
-        return _UNFINISHED if TEMPORARY in name else "no episode names this file"
+        return _UNFINISHED if name.endswith(TEMPORARY) else "no episode names this file"
 
     def _rows_of(self, name: str) -> int | None:
         """Return the first episode whose rows are in a data file."""
@@ -315,7 +345,10 @@ def carry_out(path: Path, planned: Plan) -> None:
     """
     # First: the disk may be full.
     _remove(path, planned.freed)
-    checksums.drop(path, layout.CHECKSUMS_PATH)
+    if planned.torn_sums:
+        _remove(path, [layout.UNFINISHED_SUMS])
+    if planned.changes_files:
+        checksums.drop(path, layout.CHECKSUMS_PATH)
     for one in planned.set_aside:
         set_aside(path, one.file, one.reason)
     files = Folder(path)

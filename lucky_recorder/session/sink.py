@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +18,12 @@ from lucky_recorder.session import carried, layout, lidar, resumed, rows
 from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.metadata import Finished, MadeOf, MetadataWriter, as_json
 from lucky_recorder.storage import arrow, reserve
+from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import hold, take_over
 from lucky_recorder.storage.names import part
 from lucky_recorder.storage.reserve import Reserve
 from lucky_recorder.storage.untrusted import Folder
-from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors
+from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors, taken_away
 
 # What is said of a file that cannot be taken away again: of a video, and of an episode's rows.
 _LEFT = "no episode names it", "readers show its episode, which is not counted"
@@ -37,6 +38,7 @@ class SessionSink:
     Attributes:
         root: The session's folder.
         keeps_broken: A stream that failed is left out of its episode.
+        home: Tells whether the folder is still there.
 
     Args:
         root: The session's folder, which the caller has claimed (`layout.claim_folder`).
@@ -66,11 +68,23 @@ class SessionSink:
         self._reserve = Reserve(root / reserve.NAME)
         # Held while the session is written, so that a reader can tell it from one that was cut short.
         self._lock = take_over(root) if resumes else hold(root)
+        self.home = Home(root, self._lock)
         self._resumes = resumes
         # Known once `open` is called.
         self._is_open = self._renumbers = False
         self._schema: Schema
         self._metadata: MetadataWriter
+
+    @classmethod
+    def in_new_folder(cls, output_dir: Path, chunking: layout.Chunking, metadata_every: int = 25) -> SessionSink:
+        """Claim a folder, and make the sink that writes it.
+
+        Raises:
+            StorageError: If the folder cannot be made.
+        """
+        # All that takes long comes before the folder: until its lock is held, nobody can tell that it is written.
+        arrow.warm_up()
+        return cls(layout.claim_folder(output_dir), chunking, metadata_every)
 
     def open(self, schema: Schema, tasks: Sequence[str], made_of: MadeOf | None = None) -> None:
         """Learn what rows and frames are; a new session holds whatever a schema says.
@@ -103,6 +117,7 @@ class SessionSink:
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
         """Return where a take's video is written: beside its final place, so that a rename will do."""
+        self.home.check()
         folder = keys.DATA if part(key).startswith(keys.LIDAR_PREFIX) else f"{keys.VIDEOS}{key}"
         return self.root / folder / f"{key}-take-{take:06d}{suffix}.tmp"
 
@@ -110,8 +125,9 @@ class SessionSink:
         """Write an episode's rows under a temporary name; its videos are there already.
 
         Raises:
-            StorageError: If the disk refuses, or if chunk numbers would pass 999.
+            StorageError: If the disk refuses, if the session is not where it was, or if chunk numbers would pass 999.
         """
+        self.home.check()
         if self._renumbers:
             record = resumed.numbered(record, self._metadata.tasks)
         # The next index: an episode is committed or discarded before another one is prepared.
@@ -204,6 +220,7 @@ class SessionSink:
             return
         self._metadata.tasks += new_tasks
         with metadata_errors():
+            self.home.check()
             if self._chunking.episodes_per_file == 1:
                 self._metadata.add(episode)
             else:
@@ -261,6 +278,7 @@ class SessionSink:
         try:
             self._close()
         finally:
+            self.home.leave()
             if self._lock is not None:
                 self._lock.release()
 
@@ -273,6 +291,7 @@ class SessionSink:
                 self.root.rmdir()
                 self.root.parent.rmdir()
             return
+        self.home.check()
         try:
             if self._schema.has_rows:
                 self._complete()
@@ -359,6 +378,7 @@ class PreparedEpisode:
         # A data file proves that its episodes exist: its footer says all that meta/episodes will. A crash between two
         # renames therefore leaves videos that no episode names, which is harmless, and never rows without their videos.
         named: list[Path] = []
+        self._sink.home.check()
         try:
             for staged in self._files:
                 # First: where the folder cannot be synced, the file has its name already.
@@ -366,7 +386,7 @@ class PreparedEpisode:
                 staged.commit()
         except BaseException as error:  # also an interrupt: a video that no episode names must not stay behind
             # The rows first: without its videos an episode must not be read.
-            left = _taken_away(reversed(named))
+            left = taken_away(reversed(named))
             if left is not None and isinstance(error, LuckyRecorderError):
                 raise extended(error, f"{left} could not be removed again: {_LEFT[left == self._data]}") from error
             raise
@@ -376,17 +396,6 @@ class PreparedEpisode:
         """Remove every temporary file."""
         for staged in self._files:
             staged.discard()
-
-
-def _taken_away(files: Iterable[Path]) -> Path | None:
-    """Remove files, one after another; returns the first that the disk keeps."""
-    for path in files:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError:
-            if path.is_file():
-                return path
-    return None
 
 
 def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:

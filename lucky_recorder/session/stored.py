@@ -6,9 +6,11 @@ what no episode of a file has. All of it says the same, and is read as such.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,8 @@ from lucky_recorder.storage.untrusted import Folder, format_errors, plain
 
 _COUNTS = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("chunk_index", "file_index")
+_VALUE_BYTES = 8
+_REMEDY = "Read fewer columns, rows(columns=[...]), or some rows at a time: for table in episode.batches()"
 
 
 def read_episodes(files: Folder) -> pa.Table:
@@ -89,7 +93,25 @@ def _whole(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
         return column.cast(pa.int64())
 
 
-def read_rows(files: Folder, name: str, episode: int, columns: Sequence[str] | None = None) -> pa.Table:
+class Expected(NamedTuple):
+    """What is said of an episode's rows elsewhere than in its data file.
+
+    Attributes:
+        rows: How many there are.
+        values: How many values a row has, by column; 1 where it is not said.
+    """
+
+    rows: int
+    values: Mapping[str, int]
+
+    def bytes_of(self, columns: Iterable[str]) -> int:
+        """Return what the rows of some columns come to in memory, each value and each list as 8 bytes."""
+        return self.rows * _VALUE_BYTES * sum(1 + self.values.get(column, 1) for column in columns)
+
+
+def read_rows(
+    files: Folder, name: str, episode: int, columns: Sequence[str] | None = None, expected: Expected | None = None
+) -> pa.Table:
     """Read an episode's rows, and only the row groups that hold them.
 
     Args:
@@ -97,10 +119,35 @@ def read_rows(files: Folder, name: str, episode: int, columns: Sequence[str] | N
         name: The data file.
         episode: The episode's ``episode_index``.
         columns: Names of the columns to read; all of them by default.
+        expected: What is said of them elsewhere: where the file agrees, as much memory is taken.
 
     Raises:
         KeyError: If a column is unknown.
-        FormatError: If the file is missing or broken.
+        FormatError: If the file is missing or broken, or all of it would take an absurd amount of memory.
+    """
+    return pa.concat_tables(rows_in_batches(files, name, episode, columns, expected or Expected(0, {})))
+
+
+def rows_in_batches(
+    files: Folder,
+    name: str,
+    episode: int,
+    columns: Sequence[str] | None = None,
+    together: Expected | None = None,
+) -> Iterator[pa.Table]:
+    """Go through an episode's rows in their order, some row groups at a time; no rows are one table.
+
+    Args:
+        files: The session's files.
+        name: The data file.
+        episode: The episode's ``episode_index``.
+        columns: Names of the columns to read; all of them by default.
+        together: What is said of them elsewhere, if all of them are to be in memory at once.
+
+    Raises:
+        KeyError: If a column is unknown.
+        FormatError: If the file is missing or broken, or a row group, or all that are to be in memory at once, would
+            take an absurd amount of memory.
     """
     number = keys.EPISODE_INDEX
     with files.parquet(name) as file:
@@ -113,23 +160,25 @@ def read_rows(files: Folder, name: str, episode: int, columns: Sequence[str] | N
             raise KeyError(f"no column {unknown[0]!r}; {name} has {', '.join(known)}")
         # Each episode we write is a row group of its own. Others may have written it otherwise: hence the filter.
         groups = [g for g in range(file.num_row_groups) if _may_hold(file.metadata.row_group(g), episode)]
-        table = file.read_row_groups(groups, columns=list(dict.fromkeys([*wanted, number])))
-        return plain(table.filter(pc.equal(table[number], episode)).select(wanted))
-
-
-def rows_in_batches(files: Folder, name: str, episode: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Go through an episode's rows in their order, a row group at a time; arguments and errors as for `read_rows`."""
-    number = keys.EPISODE_INDEX
-    with files.parquet(name) as file:
-        known = file.schema_arrow.names
-        _refuse_twins(known, files.path / name)
-        wanted = known if columns is None else list(columns)
-        if number not in known:
-            raise FormatError(f"{files.path / name}: has no column {number!r}")
-        for group in range(file.num_row_groups):
-            if _may_hold(file.metadata.row_group(group), episode):
-                table = file.read_row_groups([group], columns=list(dict.fromkeys([*wanted, number])))
-                yield plain(table.filter(pc.equal(table[number], episode)).select(wanted))
+        read = list(dict.fromkeys([*wanted, number]))
+        most, held, is_first = math.inf, 0, True
+        if together is not None:
+            agrees = sum(file.metadata.row_group(g).num_rows for g in groups) == together.rows
+            most = file.refuse_large(read, groups, together.bytes_of(read) if agrees else 0, _REMEDY)
+        for table in file.batches(read, groups):
+            is_its = pc.equal(table[number], episode)
+            # A filter copies: where all rows are the episode's, as in our files, there is nothing to leave out.
+            rows = table if pc.all(is_its, skip_nulls=False).as_py() else table.filter(is_its)
+            if rows.num_rows or is_first:
+                is_first = False
+                rows = plain(rows.select(wanted))
+                # Texts that repeat are stored once, and come to more than their pages say.
+                held += rows.nbytes
+                if held > most:
+                    found, bound = held // limits.MEGABYTE, int(most) // limits.MEGABYTE
+                    message = f"texts that become {found} MB in memory; at most {bound} MB are read of such a file"
+                    raise FormatError(f"{files.path / name}: {message}. {_REMEDY}")
+                yield rows
 
 
 def _refuse_twins(names: Sequence[str], path: Path) -> None:
@@ -162,10 +211,12 @@ def missing(files: Folder, name: str, episode: int, robot: int | None = None) ->
         _refuse_twins(file.schema_arrow.names, files.path / name)
         gaps = [c for c in file.schema_arrow.names if _may_have_gaps(file.metadata, c, episode)]
     whose = [] if robot is None else [entity_column(files, name)]
-    rows = read_rows(files, name, episode, list(dict.fromkeys([*gaps, *whose])))
-    for column in whose:
-        rows = rows.filter(pc.equal(rows[column], robot))
-    return {c: lost for c in gaps if (lost := int(have_gaps(rows[c].combine_chunks()).sum()))}
+    lost: Counter[str] = Counter()
+    for rows in rows_in_batches(files, name, episode, list(dict.fromkeys([*gaps, *whose]))):
+        for column in whose:
+            rows = rows.filter(pc.equal(rows[column], robot))
+        lost.update({c: int(have_gaps(rows[c].combine_chunks()).sum()) for c in gaps})
+    return {c: lost[c] for c in gaps if lost[c]}
 
 
 def _may_have_gaps(metadata: pq.FileMetaData, name: str, episode: int) -> bool:
@@ -208,6 +259,9 @@ def by_tick(rows: pa.Table, column: str, ids: Sequence[int], where: str) -> pa.T
     """
     if keys.FRAME_INDEX not in rows.column_names:
         raise FormatError(f"{where}: has no column {keys.FRAME_INDEX!r}")
+    ordered = np.resize(np.array(ids), rows.num_rows)
+    if rows.num_rows % len(ids) == 0 and np.array_equal(rows[column].to_numpy(), ordered):
+        return rows
     found = rows[column].to_pylist()
     if found == list(ids) * (len(found) // len(ids)):
         return rows
@@ -243,12 +297,14 @@ def entities(files: Folder, name: str, episode: int) -> tuple[int, ...]:
         FormatError: If the file cannot be read, or its first tick is none.
     """
     column = entity_column(files, name)
+    first, ids = None, list[Any]()
     try:
-        rows = read_rows(files, name, episode, [column, keys.FRAME_INDEX])
+        for rows in rows_in_batches(files, name, episode, [column, keys.FRAME_INDEX]):
+            ticks = rows[keys.FRAME_INDEX]
+            first = first if first is not None or not len(ticks) else ticks[0]
+            ids += rows[column].filter(pc.equal(ticks, first)).to_pylist() if first is not None else []
     except KeyError as error:
         raise FormatError(f"{files.path / name}: {error.args[0]}") from error
-    ticks = rows[keys.FRAME_INDEX].to_pylist()
-    ids = [i for i, tick in zip(rows[column].to_pylist(), ticks, strict=True) if tick == ticks[0]]
     if not ids or len(set(ids)) < len(ids) or not all(type(i) is int for i in ids):
         raise FormatError(f"{files.path / name}: {column}: {ids} are no robots' ids, one for each in a tick")
     return tuple(ids)

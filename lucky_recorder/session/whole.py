@@ -37,11 +37,13 @@ def verify(folder: SessionFolder, episode: Episode) -> None:
     first = folder.count(episode.meta, "dataset_from_index")
     with format_errors(folder.path / folder.data_file(episode.meta)):
         # Every column is read once: a page that is torn shows by its checksum.
-        rows = episode.rows()
-        rows.validate(full=True)
-        indices = rows[keys.INDEX].to_numpy() if keys.INDEX in rows.column_names else np.array([])
-        if len(indices) != episode.length or not np.array_equal(indices, first + np.arange(len(indices))):
-            raise FormatError(f"episode {episode.index}: its rows do not run from {first} on")
+        count = 0
+        for rows in episode.batches():
+            rows.validate(full=True)
+            indices = rows[keys.INDEX].to_numpy() if keys.INDEX in rows.column_names else None
+            if indices is None or not np.array_equal(indices, first + np.arange(count, count + len(indices))):
+                raise FormatError(f"episode {episode.index}: its rows do not run from {first} on")
+            count += rows.num_rows
     verify_videos(folder, episode)
 
 

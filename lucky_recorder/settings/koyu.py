@@ -58,7 +58,7 @@ class KoyuSettings:
 
     Attributes:
         name: The dataset's name.
-        path: The dataset's folder; None for ``<output_dir>/<name>``.
+        path: The dataset's folder, which becomes a whole path; None for ``<output_dir>/<name>``.
         collection_mode: ``teleop``, ``eval``, ``intervention`` or ``synthetic``.
         source_run_id: The run that the episodes come from.
         source_checkpoint: The policy's checkpoint.

@@ -36,7 +36,8 @@ class RecorderSettings:
     It has many fields because it is flat. So a file, a mapping and keywords all look the same.
 
     Attributes:
-        output_dir: Parent of ``DataSessions/``; with ``resume`` it follows from that.
+        output_dir: Parent of ``DataSessions/``; with ``resume`` it follows from that. A relative path is meant from
+            where the process is when the recorder is made.
         mode: ``robot_arm``, ``full_scene`` or ``custom``.
         robots: Root bodies of the robots, one row each per tick; None: the whole model is one robot.
         columns: Columns of your own, after the mode's.
@@ -74,7 +75,7 @@ class RecorderSettings:
         koyu: What koyu bundles say of themselves, and where they go.
         formats: The formats written: ``session``, ``koyu``, both, or none of them where ``sinks`` take the episodes;
             None: the session, and bundles if ``koyu`` is given.
-        resume: The folder of a session that the episodes are added to; None for a new one.
+        resume: The folder of a session that the episodes are added to; None for a new one. It becomes a whole path.
     """
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)
@@ -135,6 +136,15 @@ class RecorderSettings:
         if self.formats is not None:
             return self.formats
         return ("session",) if self.koyu is None else choices.FORMATS
+
+    def anchored(self) -> RecorderSettings:
+        """Return these settings with ``output_dir`` as a whole path: it is meant from where the process is now.
+
+        Raises:
+            SettingsError: If the process is in a folder that is gone.
+        """
+        place = v.anchored(self.output_dir, field="output_dir")
+        return self if place == self.output_dir else attrs.evolve(self, output_dir=place)
 
     @property
     def calls_success(self) -> bool:

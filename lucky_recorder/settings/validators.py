@@ -162,8 +162,17 @@ def folder(value: str | os.PathLike[str], *, field: str = "value") -> Path:
 
 
 def optional_folder(value: str | os.PathLike[str] | None, *, field: str = "value") -> Path | None:
-    """Accept a path, or None."""
-    return None if value is None else folder(value, field=field)
+    """Accept a path, or None; it becomes a whole one."""
+    return None if value is None else anchored(folder(value, field=field), field=field)
+
+
+def anchored(path: Path, *, field: str = "value") -> Path:
+    """Return a path as a whole one: it is meant from the folder that the process is in now, and may leave."""
+    try:
+        return path.absolute()
+    except OSError as error:
+        remedy = f"the folder that this process is in is gone ({error.strerror}); give the whole path"
+        raise SettingsError.of(field, str(path), remedy) from error
 
 
 def output_name(value: str, *, field: str = "value") -> str:

@@ -37,6 +37,8 @@ logger = logging.getLogger("lucky_recorder")
 LONGEST_WAIT_S = 60.0
 _PAUSE_S = 0.01
 _LONGEST_LOOK_S = 5.0
+# Between making a folder and taking its lock there is a moment, and on a slow disk a longer one.
+_NEW_S = 5.0
 _SYSTEM_LOCKS = Path("/proc/locks")
 # Held while a file is opened and noted: with a fork in between, the child would not know that it has it.
 _opening = threading.RLock()
@@ -72,6 +74,11 @@ class Lock:
             elif fcntl is not None:
                 self._descriptor = open_file(path, folders=True)
             _open.add(self)
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Which file or folder it is of, by device and inode, whatever its path has become; None if nobody knows."""
+        return None if self._descriptor < 0 else place_of(os.fstat(self._descriptor))
 
     def try_once(self) -> bool | None:
         """Try to take it; returns whether it was free, or None if there are no locks here."""
@@ -261,3 +268,16 @@ def is_held(folder: Path) -> bool | None:
         return lock.is_held_by_another()
     finally:
         lock.release()
+
+
+def place_of(status: os.stat_result) -> tuple[int, int]:
+    """Return what tells a file or folder from every other, by its status: its device and inode."""
+    return status.st_dev, status.st_ino
+
+
+def is_new(folder: Path) -> bool:
+    """Tell whether a folder was made, or something in it, so lately that its maker may be about to take its lock."""
+    try:
+        return abs(time.time() - folder.stat().st_mtime) < _NEW_S
+    except OSError:
+        return False

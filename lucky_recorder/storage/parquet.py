@@ -29,6 +29,7 @@ _OFFSET = 8
 _COPIES = 4
 # Row groups are read together up to so many bytes: a file may have very many.
 _BATCH_BYTES = 16 * limits.MEGABYTE
+_FEWER = "Read fewer columns at a time"
 
 
 class ParquetFile:
@@ -63,6 +64,24 @@ class ParquetFile:
         wanted = None if columns is None else list(columns)
         return self._read(self._affordable(groups, wanted), wanted)
 
+    def batches(self, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None) -> Iterator[pa.Table]:
+        """Go through the rows of some columns, or of all, some row groups at a time; no rows are one table.
+
+        Args:
+            columns: Their names; all by default.
+            groups: The row groups; all by default.
+
+        Raises:
+            FormatError: If one row group alone would take an absurd amount of memory; before anything is read.
+        """
+        wanted = None if columns is None else list(columns)
+        batches = list(self._batches(range(self.num_row_groups) if groups is None else groups, wanted))
+        for batch in batches:
+            self._refuse_large([batch], _FEWER)
+        for batch in batches:
+            # Each thread would keep memory for what it decodes next; of so little at a time they are no faster.
+            yield self._file.read_row_groups(batch.groups, columns=wanted, use_threads=False)
+
     def _read(self, batches: Sequence[_Batch], columns: list[str] | None) -> pa.Table:
         # What the library needs beside the values it has for one batch at a time.
         tables = [self._file.read_row_groups(batch.groups, columns=columns) for batch in batches]
@@ -83,15 +102,37 @@ class ParquetFile:
     def _affordable(self, groups: Sequence[int], columns: Sequence[str] | None) -> list[_Batch]:
         """Cut row groups into batches; refuse what would take too much memory."""
         batches = list(self._batches(groups, columns))
+        self._refuse_large(batches, _FEWER)
+        return batches
+
+    def refuse_large(self, columns: Sequence[str], groups: Sequence[int], expected: int, remedy: str) -> int:
+        """Refuse to have the rows of some row groups in memory all at once, if they are more than they should be.
+
+        Args:
+            columns: The names of the columns.
+            groups: The row groups.
+            expected: Bytes that they come to, by what is said of them elsewhere.
+            remedy: What to do, for the error.
+
+        Returns:
+            The bytes that they may take.
+
+        Raises:
+            FormatError: If they take more than is expected of them, or that is absurd itself.
+        """
+        return self._refuse_large(list(self._batches(groups, columns)), remedy, expected)
+
+    def _refuse_large(self, batches: Sequence[_Batch], remedy: str, expected: int = 0) -> int:
         size = os.fstat(self._descriptor).st_size
         most = max(limits.MOST_TABLE_BYTES, limits.TABLE_BYTES_PER_FILE_BYTE * size)
+        most = max(most, min(most + expected, limits.MOST_EXPECTED_BYTES))
         needed = sum(batch.cost.kept for batch in batches) + max(batch.cost.beside for batch in batches)
         if needed > most:
             raise FormatError(
                 f"{self._path}: {size} bytes that become {needed // limits.MEGABYTE} MB in memory; at most "
-                f"{most // limits.MEGABYTE} MB are read of such a file. Read fewer columns at a time"
+                f"{most // limits.MEGABYTE} MB are read of such a file. {remedy}"
             )
-        return batches
+        return most
 
     def _cost_of(self, number: int, columns: Sequence[str] | None) -> _Cost:
         group = self.metadata.row_group(number)

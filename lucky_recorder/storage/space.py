@@ -29,6 +29,7 @@ _FOOTER, _PER_COLUMN = 1 << 16, 1 << 12
 _FIGURES = re.compile(
     r" \((?:up to )?[\d.]+ \w+ (?:of it were written|were to be written)(?:, and [\d.]+ \w+ were (?:left|free))?\)"
 )
+_NO_INODES = "no inode is free, which each file and folder takes one of: remove files, their sizes do not matter"
 # Where the list begins that a value is, or its number if it is made when it is written.
 _PLACE = 8
 
@@ -79,6 +80,25 @@ def free(path: Path) -> int | None:
     return None
 
 
+def lacks_files(path: Path) -> str:
+    """Say so of a disk that can hold no further file, where a path is or would be; empty if it has room for one.
+
+    Many file systems have a fixed number of inodes, one for each file and folder, and say that they are full when these
+    are used up, however many bytes are free.
+    """
+    for place in (path, *path.parents):
+        try:
+            status = os.statvfs(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, AttributeError):  # Windows has no such call
+            return ""
+        # Some count none, and some count those that there are still bytes for.
+        is_out = status.f_files > 0 and not status.f_favail and status.f_bavail * status.f_frsize > _FOOTER
+        return _NO_INODES if is_out else ""
+    return ""
+
+
 def amount(count: int) -> str:
     """Write a number of bytes for a person."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
@@ -110,7 +130,7 @@ def without_space(text: str) -> str:
 
 @contextlib.contextmanager
 def told_space(file: Path, needed: int | None = None) -> Iterator[None]:
-    """Say in the error of a full disk how much was to be written, and how much was free.
+    """Say in the error of a full disk how much was to be written, and how much was free, or that no inode was.
 
     Args:
         file: The file that is being written; what there is of it counts as free.
@@ -119,6 +139,11 @@ def told_space(file: Path, needed: int | None = None) -> Iterator[None]:
     try:
         yield
     except (StorageError, VideoError) as error:
+        if _NO_INODES in str(error):
+            raise
+        if error.errno in FULL and (why := lacks_files(file)):
+            error.args = (f"{error} ({why})",)
+            raise
         # Measured now: the file goes when the error has passed.
         written = sum(one.bytes for one in taken([file]).values())
         # How much a quota leaves, the disk does not say.

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -109,7 +109,8 @@ class Folder:
             FormatError: If it cannot be read. Any JSON will do: what a format does not know may hold a list.
         """
         if ".parquet" in relative.rsplit("/", 1)[-1]:
-            self.table(relative)
+            for _ in self.batches(relative):
+                pass
         elif relative.endswith(".json"):
             with format_errors(self.path / relative):
                 parsed(self.bytes(relative, limits.LARGEST_JSON))
@@ -166,6 +167,21 @@ class Folder:
         """Go through the row groups of a Parquet file, each as `table` returns a whole file; errors as there."""
         for number in range(len(self.row_groups(relative))):
             yield self.row_group(relative, number)
+
+    def batches(self, relative: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Go through the rows of a Parquet file, some row groups at a time, each as `table` returns a whole file.
+
+        Args:
+            relative: The file.
+            columns: Names of the columns; all by default.
+
+        Raises:
+            FormatError: If it cannot be read, or one row group alone takes an absurd amount of memory.
+        """
+        with self.parquet(relative) as file:
+            for batch in file.batches(columns):
+                batch.validate(full=True)
+                yield plain(batch)
 
     def row_groups(self, relative: str) -> list[int]:
         """Return how many rows each row group of a Parquet file has.

@@ -10,18 +10,21 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from lucky_recorder.errors import LuckyRecorderError, MetadataError, StorageError
 from lucky_recorder.files import make_file, open_file
-from lucky_recorder.storage.space import told_space
+from lucky_recorder.storage.space import FULL, lacks_files, told_space
 
 TEMPORARY = ".tmp"
 # What `link` says where a second name cannot be: another disk, a file system without links or with too many of one
 # file, a file of somebody else's. Anything else is an error: above all, that the name is taken.
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+# Folders that are being written, and as part of what: see `keep`.
+_kept: list[tuple[Path, Path]] = []
 
 
 @contextlib.contextmanager
@@ -32,7 +35,9 @@ def storage_errors(path: Path) -> Iterator[None]:
     except LuckyRecorderError:
         raise
     except OSError as error:
-        named = StorageError(f"{path}: {error.strerror or error}")
+        # Here, and not only where a file's size is told: a folder takes an inode too, and a link.
+        lacks = lacks_files(path) if error.errno in FULL else ""
+        named = StorageError(f"{path}: {error.strerror or error}" + (f" ({lacks})" if lacks else ""))
         # An OSError made of one text has no errno of its own.
         named.errno = error.errno
         raise named from error
@@ -156,13 +161,44 @@ def _verify(path: Path, content: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents; the new names are durable."""
+    """Make a folder and its parents; the new names are durable.
+
+    Raises:
+        StorageError: If the file system refuses, or if a folder that is kept (`keep`) would be made anew.
+    """
     with storage_errors(path):
         if path.is_dir():
             return
+        for kept, whole in list(_kept):
+            if kept == path:
+                raise moved(whole)
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
         sync_folder(path.parent)
+
+
+def keep(folder: Path, whole: Path) -> None:
+    """Have a folder never made anew by `make_folder`, until `give_up`: what is written is in it, wherever it is now.
+
+    Args:
+        folder: The folder.
+        whole: The session or dataset that it is of, for the error.
+    """
+    _kept.append((folder, whole))
+
+
+def give_up(folder: Path, whole: Path) -> None:
+    """Undo a `keep`."""
+    with contextlib.suppress(ValueError):
+        _kept.remove((folder, whole))
+
+
+def moved(whole: Path) -> StorageError:
+    """Return the error of a session or dataset that is not there any more."""
+    return StorageError(
+        f"{whole}: was moved or removed while it was recorded; what was finished is in the folder wherever it is now: "
+        "`lucky-recorder recover` completes it there. Record into another one, or with resume"
+    )
 
 
 def link(source: Path, target: Path) -> None:
@@ -197,6 +233,17 @@ def _copy(source: Path, target: Path) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def taken_away(files: Iterable[Path]) -> Path | None:
+    """Remove files, one after another; returns the first that the disk keeps."""
+    for path in files:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            if path.is_file():
+                return path
+    return None
 
 
 def sync_file(path: Path) -> None:

@@ -52,7 +52,8 @@ def save(session: str | Path, recording: str | Path) -> None:
 def _showable(path: str | Path) -> Path:
     session = Session(path)
     if session.is_video_only:
-        raise FormatError(f"{session.path}: a video only session; open its .mp4 files in any player")
+        why = "a session without rows (video only, lidar only)"
+        raise FormatError(f"{session.path}: {why}; open its .mp4 files in any player")
     if not len(session):
         raise FormatError(f"{session.path}: lists no episode: there is nothing to show")
     return session.path.absolute()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,14 @@ def test_of_one_that_is_being_recorded(tmp_path: Path, command: str, name: str) 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_nobody_is_told_to_remove_one_that_was_made_a_moment_ago(tmp_path: Path, command: str) -> None:
+    (tmp_path / SESSION).mkdir()
+    text = said(command, tmp_path / SESSION)
+    assert "it was made a moment ago, and there is nothing in it yet; look again in some seconds" in text
+    assert "or remove it" not in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("left", ["", RESERVE])
 def test_of_one_that_was_cut_short(tmp_path: Path, command: str, left: str) -> None:
     # Without a trace only its name says what it is.
@@ -48,11 +57,14 @@ def test_of_one_that_was_cut_short(tmp_path: Path, command: str, left: str) -> N
     path.mkdir()
     if left:
         (path / left).touch()
+    else:
+        os.utime(path, (0, 0))
     assert "cut short before an episode was finished; record into it with resume, or remove it" in said(command, path)
     (done,) = lr.recover(path, dry_run=True)
     assert (done.verdict, done.why) == (
         "no episode",
-        "its recording was cut short before an episode was finished; record into it with resume, or remove it",
+        "its recording was cut short before an episode was finished; record into it with resume, or remove it "
+        "(without rows, record_data=False, only that)",
     )
 
 

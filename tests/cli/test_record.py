@@ -341,6 +341,31 @@ def test_an_interrupt_before_the_first_episode_leaves_nothing(record, place, mon
     result = record("--config", custom(place))
     assert result.exit_code == 130
     assert "session:" not in result.output
+    assert result.stderr == "interrupted: no step was recorded yet, and nothing is on the disk\n"
+    assert not (place / "DataSessions").exists()
+
+
+@pytest.mark.parametrize("lines", [[], ["control_hz = 50"]])
+def test_an_interrupt_before_the_first_step_speaks_of_no_episode(record, place, monkeypatch, lines):
+    """Whether there is a session by then, or not before the first step has shown how long one lasts."""
+
+    def interrupt(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CountEnv, "step", interrupt)
+    result = record("--config", custom(place, *lines), "--episodes", 3)
+    assert result.exit_code == 130
+    assert "interrupted: no step was recorded yet" in result.stderr
+    assert ("nothing is on the disk" in result.stderr) == (not (place / "DataSessions").exists())
+
+
+def test_an_interrupt_before_there_is_an_environment(record, place, monkeypatch):
+    def interrupt(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gym, "make", interrupt)
+    result = record("--config", custom(place))
+    assert (result.exit_code, result.stderr) == (130, "interrupted\n")
     assert not (place / "DataSessions").exists()
 
 

@@ -19,7 +19,7 @@ from lucky_recorder.koyu.manifest import Description, rebuild
 from lucky_recorder.koyu.overlays import write_overlay
 from lucky_recorder.koyu.writer import DatasetWriter
 from lucky_recorder.lerobot.rules import check_lerobot
-from lucky_recorder.session.check import check_session
+from lucky_recorder.session.check import Fault, check_session
 from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import Lock
 from tests.edit.test_recover import NAME, cut_short
@@ -75,6 +75,7 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match=str(path)):
             lr.checksum(path)
     (tmp_path / NAME).mkdir()
+    os.utime(tmp_path / NAME, (0, 0))
     with pytest.raises(FormatError, match="cut short before an episode was finished; record into it with resume"):
         lr.checksum(tmp_path / NAME)
     assert list((tmp_path / NAME).iterdir()) == []
@@ -111,9 +112,38 @@ def test_a_video_only_session_stays_one(tmp_path: Path) -> None:
     video = next(session.rglob("*.mp4"))
     video.write_bytes(video.read_bytes()[:-1] + b"?")
     assert {f.file for f in check_session(session)} == {video.relative_to(session).as_posix()}
-    # A list that was being written when the machine died makes no other session of it.
+    # A list that was being written when the machine died makes no other session of it, nor does a folder for one.
     os.rename(session / SESSION_SUMS, session / f"{SESSION_SUMS}.tmp")
+    assert (lr.Session(session).is_video_only, lr.Session(session).state) == (True, "complete")
+    (session / f"{SESSION_SUMS}.tmp").unlink()
     assert lr.Session(session).is_video_only
+
+
+@pytest.mark.parametrize("has_rows", [True, False])
+@pytest.mark.parametrize("has_sums", [True, False])
+def test_sums_that_were_not_finished_are_no_interrupted_recording(
+    tmp_path: Path, has_rows: bool, has_sums: bool
+) -> None:
+    session = small_session(tmp_path / NAME).root
+    if not has_rows:
+        shutil.rmtree(session / "meta")
+        shutil.rmtree(session / "data")
+        (session / "meta").mkdir()
+    if has_sums:
+        lr.checksum(session)
+    before = {p: p.read_bytes() for p in session.rglob("*") if p.is_file()}
+    torn = session / f"{SESSION_SUMS}.tmp"
+    torn.write_text('{"version": 1, "fi')
+    assert lr.Session(session).state == "complete"
+    (fault,) = check_session(session) if has_rows else (Fault(f"{SESSION_SUMS}.tmp", None, "`checksum`"),)
+    assert (fault.file, "`lucky-recorder checksum`" in fault.message) == (f"{SESSION_SUMS}.tmp", has_rows)
+    (planned,) = lr.recover(session, dry_run=True)
+    assert ("would be removed" in planned.why, torn.exists()) == (True, True)
+    (done,) = lr.recover(session)
+    assert (done.verdict, done.set_aside, "was removed" in done.why) == ("complete", (), True)
+    assert {p: p.read_bytes() for p in session.rglob("*") if p.is_file()} == before
+    assert check_session(session) == []
+    assert lr.recover(session)[0].why == ""
 
 
 def test_a_session_that_is_recovered_has_no_sums_of_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -37,6 +37,7 @@ def make(number: int, reward: float | None = None, description: Description = CU
         "features": dict(description.features),
         "reward": reward,
         "dataset": description.name,
+        "encoding": {},
     }
     vectors = {key: np.full((3, 1), number, np.float32) for key in FEATURES}
     return Bundle(name, np.arange(3), vectors, sidecar)
@@ -343,7 +344,7 @@ def test_a_bundle_that_is_there_twice_is_named(tmp_path: Path) -> None:
 def test_what_is_no_dataset_is_not_rebuilt(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="is no dataset"):
         rebuild(tmp_path)
-    (tmp_path / "episodes").mkdir()
+    (tmp_path / "episodes/one").mkdir(parents=True)
     with pytest.raises(FormatError, match="holds no bundle"):
         rebuild(tmp_path)
 

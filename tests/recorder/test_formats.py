@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,11 @@ from lucky_recorder.errors import SettingsError, StorageError
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.recorder import formats
 from lucky_recorder.session import layout
+from lucky_recorder.session import sink as session_sink
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.storage import arrow
+from lucky_recorder.storage.lock import is_held
 from lucky_recorder.testing import CountEnv, MemorySink
 from lucky_recorder.video.decode import decode_all
 from tests.session.building import arm_schema, custom_schema
@@ -142,3 +147,31 @@ def test_where_no_session_can_be_made_no_bundle_is_begun(tmp_path: Path, monkeyp
     with pytest.raises(StorageError, match="No space left"):
         formats.make_sinks(settings, (), lambda sink: sink.open(arm_schema(), []))
     assert list((tmp_path / "cubes/episodes").iterdir()) == []
+
+
+def test_between_the_folder_of_a_session_and_its_lock_nothing_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks in between finds a folder that nobody holds."""
+    done: list[str] = []
+    for home, name in ((arrow, "warm_up"), (layout, "claim_folder"), (session_sink, "hold")):
+        working = getattr(home, name)
+        monkeypatch.setattr(home, name, lambda *a, w=working, n=name: (done.append(n), w(*a))[1])
+    (made,) = formats.make_sinks(RecorderSettings(output_dir=tmp_path), (), lambda sink: None)
+    assert is_held(made.root)
+    made.close()
+    assert done[0] == "warm_up"
+    assert done.index("hold") > done.index("claim_folder")
+
+
+def test_what_writes_a_session_is_imported_before_its_folder_is_made(tmp_path: Path) -> None:
+    watch = (
+        "import sys; from pathlib import Path; from lucky_recorder.recorder import formats; "
+        "from lucky_recorder.settings.recorder import RecorderSettings; from lucky_recorder.session import layout; "
+        "claim = layout.claim_folder; known = []; "
+        "layout.claim_folder = lambda folder: (known.extend(sys.modules), claim(folder))[1]; "
+        "sink, = formats.make_sinks(RecorderSettings(output_dir=Path(sys.argv[1])), (), lambda sink: None); "
+        "sink.close(); print(sorted(name for name in set(sys.modules) - set(known)))"
+    )
+    done = subprocess.run([sys.executable, "-c", watch, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

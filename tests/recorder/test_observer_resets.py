@@ -41,6 +41,19 @@ def test_a_mark_is_of_the_next_row_also_where_that_is_the_first_after_a_time_lim
     assert [e.rows["frame_flags"].tolist() for e in read_back(observer.session_path)] == [[1, 1], [3, 1]]
 
 
+@pytest.mark.parametrize("verb", ["end_current_episode", "end_current_episode_begin_next"])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_mark_that_no_row_has_told_of_is_the_next_episodes(bare: Any, read_back: Any, verb: str, rows: int) -> None:
+    observer, advance = bare()
+    observer.start_recording()
+    advance(rows)
+    observer.mark_reset()
+    getattr(observer, verb)(True)
+    advance(2)
+    observer.stop_recording()
+    assert [e.rows["frame_flags"].tolist() for e in read_back(observer.session_path)] == [[1]] * rows + [[3, 1]]
+
+
 def test_a_mark_does_not_outlive_its_session(bare: Any, read_back: Any) -> None:
     observer, advance = bare()
     observer.start_recording()

@@ -210,3 +210,19 @@ def test_attempts_on_a_full_disk_take_no_memory(disk: Path) -> None:
         tracemalloc.stop()
     # An episode's rows are 80 kB.
     assert max(sizes[-5:]) - max(sizes[:5]) < 80_000
+
+
+@pytest.mark.parametrize("files", range(3, 40, 3))
+def test_a_disk_that_has_no_inode_left_says_so_and_not_how_many_bytes(tmp_path: Path, wall: Any, files: int) -> None:
+    """Wherever the last one is taken: by the first folder, a video, rows or meta/."""
+    with small_disk(tmp_path / "few", 20_000, files) as folder:
+        env = lr.RecordSession(
+            CountEnv(4, mujoco=True), output_dir=folder, koyu=lr.KoyuSettings("cubes"), cameras=[wall]
+        )
+        with pytest.raises(
+            lr.LuckyRecorderError, match=r"No space left on device.*no inode is free.*remove files"
+        ) as raised:
+            fill(env, length=2)
+        assert not re.search(r"were (free|left|to be written)", str(raised.value))
+        with contextlib.suppress(lr.LuckyRecorderError):
+            env.close()

@@ -93,9 +93,9 @@ def test_what_is_no_session_at_all(tmp_path: Path) -> None:
 def test_an_interrupted_session_without_metadata(copy: Path) -> None:
     shutil.rmtree(copy / "meta")
     faults = check_session(copy)
-    assert Fault(INFO, None, "is missing") in faults
-    unlisted = "holds episodes that meta/episodes does not list (3, 4, 5): the recording was cut short"
-    assert Fault(DATA, None, f"{unlisted}; `lucky-recorder recover` puts it right") in faults
+    remedy = "the recording was cut short; `lucky-recorder recover` puts it right"
+    assert Fault(INFO, None, f"is missing: {remedy}") in faults
+    assert Fault(DATA, None, f"holds episodes that meta/episodes does not list (3, 4, 5): {remedy}") in faults
 
 
 def test_an_interrupted_session_between_two_metadata_writes(tmp_path: Path) -> None:

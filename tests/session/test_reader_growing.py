@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import gymnasium as gym
@@ -91,3 +92,23 @@ def test_while_a_simulation_is_recorded(tmp_path: Path) -> None:
         rows = sum(episode.length for episode in session)
         assert session.info["total_frames"] == rows
         assert session.stats["action"]["count"] == [rows]
+
+
+def test_the_state_is_that_of_now_whatever_was_read_before(tmp_path: Path) -> None:
+    """Asked of objects that have read different things at different moments."""
+    recording = begun(tmp_path, 3, 1)
+    looked: list[Session] = []
+    for _ in range(6):
+        for reads in ("", "episodes", "info", "stats", "unlisted", "is_current"):
+            looked.append(Session(tmp_path))
+            if reads:
+                getattr(looked[-1], reads)
+        assert {session.state for session in looked} == {"in progress"}
+        recording.keep(3)
+    recording.close()
+    assert {session.state for session in looked} == {"complete"}
+    (tmp_path / layout.INFO_PATH).unlink()
+    assert {session.state for session in looked} == {"cut short"}
+    shutil.rmtree(tmp_path)
+    with pytest.raises(lr.FormatError, match="no such folder"):
+        _ = looked[0].state

@@ -116,7 +116,7 @@ def test_a_task_of_rows_that_are_not_recorded_is_refused() -> None:
         ("worker_timeout_s", 1_000_000, 1e6),
         ("lidars", [], ()),
         ("formats", ["session"], ("session",)),
-        ("resume", "DataSessions/session_2026-10-08_14-30-05", Path("DataSessions/session_2026-10-08_14-30-05")),
+        ("resume", "DataSessions/session_2026-10-08_14-30-05", Path.cwd() / "DataSessions/session_2026-10-08_14-30-05"),
         ("koyu", {"name": "pick-cube"}, KoyuSettings("pick-cube")),
         ("cameras", [MappingProxyType({"name": "Front"})], (Camera("Front"),)),
         ("cameras", (c for c in [Camera("Front"), {"name": "Wrist"}]), (Camera("Front"), Camera("Wrist"))),

@@ -44,8 +44,8 @@ class Attack(NamedTuple):
 ATTACKS = (
     Attack("crashes", 60, 2),
     Attack("longer", len(longer.TESTS), 1),
-    Attack("signals", 300, 20),
-    Attack("machine", 20, 1),
+    Attack("signals", 200, 20),
+    Attack("machine", 10, 1),
     Attack("undisturbed", len(undisturbed.ENVS), 2),
     Attack("memory", len(memory.MEASURED), 1),
     Attack("hostile", 2000, 100),

@@ -136,7 +136,7 @@ def _read_all(
 def _outcome(read: Reader, folder: Path, outside: Path, target: Path, may_change: bool) -> str:
     target.mkdir(exist_ok=True)
     before = (_told(outside), None if may_change else _told(folder))
-    started = _peak_mb(reset=True)
+    started = peak_mb(reset=True)
     signal.alarm(_PATIENCE_S)
     what = ""
     try:
@@ -149,7 +149,7 @@ def _outcome(read: Reader, folder: Path, outside: Path, target: Path, may_change
         what = f"{type(error).__module__}.{type(error).__name__}: {str(error)[:150]!r} at {' < '.join(ours[::-1][:5])}"
     finally:
         signal.alarm(0)
-    used = _peak_mb() - started
+    used = peak_mb() - started
     if used > MOST_MB:
         what += f" {used:.0f} MB"
     after = (_told(outside), None if may_change else _told(folder))
@@ -174,7 +174,7 @@ def _addresses() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def _peak_mb(reset: bool = False) -> float:
+def peak_mb(reset: bool = False) -> float:
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from typer.testing import CliRunner
+from typer.main import get_command
 
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
@@ -21,15 +22,18 @@ from lucky_recorder.session.check import check_session
 
 Reader = Callable[[Path, Path], object]
 
+# Made once: to make it takes longer than most commands do.
+_COMMANDS = get_command(app)
+
 
 def _run(*arguments: object) -> None:
     """Run a command: it ends with a status, and prints nothing that a terminal would obey."""
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    told = [c for c in result.output if not (c.isprintable() or c == "\n")]
-    if told:
-        raise AssertionError(f"{told[0]!r} reaches the terminal")
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told), contextlib.suppress(SystemExit):
+        _COMMANDS.main(list(map(str, arguments)), "lucky-recorder")
+    odd = [c for c in told.getvalue() if not (c.isprintable() or c == "\n")]
+    if odd:
+        raise AssertionError(f"{odd[0]!r} reaches the terminal")
 
 
 def read_session(folder: Path, target: Path) -> None:

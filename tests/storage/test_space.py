@@ -13,6 +13,7 @@ import pytest
 from lucky_recorder.errors import StorageError, VideoError
 from lucky_recorder.storage import space
 from lucky_recorder.storage.space import Outlook, Taken, amount, free, taken, told_space
+from lucky_recorder.storage.write import storage_errors
 
 MB = 1_000_000
 
@@ -150,3 +151,39 @@ def test_each_disk_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     having(monkeypatch, {"/data": 4 * MB, "/videos": 90 * MB})
     assert outlook.warning({}).startswith("/videos: the disk is nearly full: 90.0 MB are free")
     assert "room for about 0 more" in outlook.warning({})
+
+
+class Inodes(NamedTuple):
+    f_files: int
+    f_favail: int
+    f_bavail: int
+    f_frsize: int = 4096
+
+
+@pytest.mark.parametrize(
+    ("inodes", "is_out"),
+    [
+        (Inodes(1000, 0, 1000), True),
+        (Inodes(1000, 1, 1000), False),
+        (Inodes(0, 0, 1000), False),  # it counts none
+        (Inodes(1000, 0, 0), False),  # what it lacks is bytes
+    ],
+)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_disk_without_an_inode_is_told_from_one_without_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes: Inodes, is_out: bool, code: int
+) -> None:
+    having(monkeypatch, 1000)
+    monkeypatch.setattr(space.os, "statvfs", lambda path: inodes)
+    out = is_out and code == errno.ENOSPC
+    for kind in (StorageError, VideoError):
+        assert ("no inode is free" in told(error(code, kind), tmp_path / "new/x", 5000)) == out
+    with pytest.raises(StorageError) as raised, told_space(tmp_path / "x", 5000), storage_errors(tmp_path / "x"):
+        raise OSError(code, "refused")
+    assert str(raised.value).count("no inode is free") == out
+    assert ("were free" in str(raised.value)) == (code == errno.ENOSPC and not out)
+
+
+def test_where_nothing_can_be_asked_of_inodes_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(space.os, "statvfs")
+    assert space.lacks_files(tmp_path) == ""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.checks.evidence import BundleEvidence, Fault
+from lucky_recorder.koyu.checks.rows import BundleRows
 from lucky_recorder.koyu.index import Feature
-from lucky_recorder.koyu.rows import values
 from lucky_recorder.settings.koyu import COLLECTION_MODES
 from lucky_recorder.storage.untrusted import reason
 from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
@@ -32,7 +30,6 @@ _TEXTS = (
     "manifest_id",
     "source_project_id",
 )
-_VECTOR = pa.list_(pa.float32())
 
 
 def check_bundle(bundle: BundleEvidence) -> Iterator[Fault]:
@@ -127,59 +124,17 @@ def _feature_faults(bundle: BundleEvidence) -> Iterator[str]:
 
 def _data_faults(bundle: BundleEvidence) -> Iterator[str]:
     name = bundle.file(layout.DATA)
-    path = bundle.dataset.path / name
+    rows = BundleRows({key: f for key, f in bundle.features.items() if not f.is_camera})
     try:
-        table = bundle.dataset.table(name)
+        for table in bundle.dataset.batches(name):
+            rows.add(table)
     except FormatError as error:
-        yield reason(error, path)
+        # Of a file that cannot be read to its end, nothing else is told.
+        yield reason(error, bundle.dataset.path / name)
         return
-    if table.num_rows != bundle.length:
-        yield f"{table.num_rows} rows, the sidecar says {bundle.length}"
-    columns = {key: f for key, f in bundle.features.items() if not f.is_camera}
-    yield from _column_faults(table, columns)
-    for key in (layout.STEP, keys.TIMESTAMP):
-        if table.column_names.count(key) == 1 and table[key].type == pa.int64() and not table[key].null_count:
-            yield from _clock_faults(key, table[key].to_numpy())
-    for key, feature in columns.items():
-        if table.column_names.count(key) == 1 and table[key].type == _VECTOR:
-            yield from _vector_faults(key, table[key], feature)
-
-
-def _column_faults(table: pa.Table, columns: dict[str, Feature]) -> Iterator[str]:
-    kinds = {layout.STEP: pa.int64(), keys.TIMESTAMP: pa.int64()} | {key: _VECTOR for key in columns}
-    for key, kind in kinds.items():
-        count = table.column_names.count(key)
-        if count != 1:
-            yield f"column {key} is missing" if not count else f"column {key} stands {count} times"
-        elif table[key].type != kind:
-            yield f"column {key} is {table[key].type}, expected {kind}"
-        elif table[key].null_count:
-            yield f"column {key}: a value is missing"
-    for key in sorted(set(table.column_names) - set(kinds)):
-        yield f"column {key} has no feature in the sidecar"
-
-
-def _clock_faults(key: str, numbers: Any) -> Iterator[str]:
-    if key == layout.STEP:
-        wrong = np.flatnonzero(numbers != np.arange(len(numbers)))
-        if len(wrong):
-            yield f"row {wrong[0]}: step is {numbers[wrong[0]]}, expected {wrong[0]}"
-        return
-    back = np.flatnonzero(np.diff(numbers) <= 0)
-    if len(back):
-        yield f"row {back[0] + 1}: timestamp is {numbers[back[0] + 1]}, not after {numbers[back[0]]}"
-
-
-def _vector_faults(key: str, column: pa.ChunkedArray, feature: Feature) -> Iterator[str]:
-    try:
-        rows = values(column, feature.shape, key)
-    except FormatError as error:
-        yield str(error)
-        return
-    if key in (keys.STATE, keys.ACTION):
-        broken = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), math.prod(feature.shape))).all(axis=1))
-        if len(broken):
-            yield f"{key}: row {broken[0]} holds NaN or infinity"
+    if rows.count != bundle.length:
+        yield f"{rows.count} rows, the sidecar says {bundle.length}"
+    yield from rows.faults()
 
 
 # The videos.

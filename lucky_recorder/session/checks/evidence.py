@@ -83,7 +83,7 @@ class Evidence:
         self.decode = decode
         self.unreadable: dict[str, str] = {}
         self.frames = 0
-        self._kept: dict[str, pa.Table] = {}
+        self._kept: dict[str, list[pa.Table]] = {}
         self._room = _KEPT_BYTES
 
     def read(self, file: str, read: Callable[[str], T]) -> T | None:
@@ -120,11 +120,18 @@ class Evidence:
 
     def _counted_robots(self) -> int | None:
         """Return how many rows the first tick has, for a session that does not name its robots; None if none has."""
-        for _, episodes, table in self.tables():
-            numbered = [f for f in table.schema if f.name in ("episode_index", "frame_index")]
-            if len(numbered) == 2 and all(pa.types.is_integer(f.type) for f in numbered):
-                ticks = table.filter(pc.equal(table["episode_index"], episodes[0].number))["frame_index"].to_pylist()
-                return ticks.count(ticks[0]) or None if ticks else None
+        for file, episodes in self.data_files.items():
+            first, count, is_numbered = None, 0, False
+            for table in self.batches(file):
+                numbered = [f for f in table.schema if f.name in ("episode_index", "frame_index")]
+                is_numbered = len(numbered) == 2 and all(pa.types.is_integer(f.type) for f in numbered)
+                if not is_numbered:
+                    break
+                ticks = table["frame_index"].filter(pc.equal(table["episode_index"], episodes[0].number))
+                first = first if first is not None or not len(ticks) else ticks[0]
+                count += 0 if first is None else pc.sum(pc.equal(ticks, first)).as_py() or 0
+            if is_numbered and file not in self.unreadable:
+                return count or None
         return None
 
     @cached_property
@@ -181,20 +188,44 @@ class Evidence:
             files.setdefault(data_file(episode.data), []).append(episode)
         return files
 
-    def tables(self) -> Iterator[tuple[str, list[Listed], pa.Table]]:
-        """Read the data files one after the other; a session too large to be kept in memory is read each time."""
+    def tables(self) -> Iterator[tuple[str, list[Listed], Iterator[pa.Table]]]:
+        """Go through the data files, one after the other, and through the rows of each: see `batches`."""
         for file, episodes in self.data_files.items():
-            table = self._kept.get(file)
-            if table is None:
-                table = self.read(file, self.folder.table)
-            if table is not None:
-                self._keep(file, table)
-                yield file, episodes, table
+            yield file, episodes, self.batches(file)
 
-    def _keep(self, file: str, table: pa.Table) -> None:
-        if file not in self._kept and table.nbytes <= self._room:
-            self._kept[file] = table
-            self._room -= table.nbytes
+    def batches(self, file: str) -> Iterator[pa.Table]:
+        """Go through the rows of a data file, some at a time; what is too large to be kept is read each time.
+
+        Of a file that cannot be read to its end there are fewer or none, and then it is among the `unreadable`.
+        """
+        if file in self._kept:
+            yield from self._kept[file]
+        elif file not in self.unreadable:
+            # What is not fit to be kept takes no room while that is found out: `meta/episodes` says how much will come.
+            rows = sum(episode.length for episode in self.data_files.get(file, ()))
+            kept: list[pa.Table] = []
+            used, is_kept = 0, True
+            for table in self.read_on(file, self.folder.batches(file)):
+                used += table.nbytes
+                is_kept = is_kept and max(used, table.nbytes * rows // max(table.num_rows, 1)) <= self._room
+                kept = [*kept, table] if is_kept else []
+                yield table
+            if is_kept and file not in self.unreadable:
+                self._kept[file] = kept
+                self._room -= used
+
+    def read_on(self, file: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Go through what is read of a file, and remember why it cannot be read on."""
+        try:
+            yield from tables
+        except FormatError as error:
+            self.unreadable[file] = reason(error, self.folder.path / file)
+
+    def column(self, file: str, name: str) -> Iterator[pa.Table]:
+        """Go through one column of a data file, and what says of which episode each row is; as `batches` otherwise."""
+        if file in self._kept or file in self.unreadable:
+            return self.batches(file)
+        return self.read_on(file, self.folder.batches(file, [name, "episode_index"]))
 
     def footer(self, file: str) -> Any:
         """Return what a data file's footer says of its episodes, None if it says nothing."""

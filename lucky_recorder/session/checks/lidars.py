@@ -15,7 +15,7 @@ from lucky_recorder.errors import shown
 from lucky_recorder.session.checks import unlisted
 from lucky_recorder.session.checks.declared import is_whole, rate
 from lucky_recorder.session.checks.evidence import Evidence, Fault
-from lucky_recorder.session.checks.rows import tick_times
+from lucky_recorder.session.checks.times import tick_times
 from lucky_recorder.session.checks.vectors import Array, first_wrong
 from lucky_recorder.session.checks.vectors import values as flat_values
 from lucky_recorder.session.checks.videos import box_faults, count_faults, decoded, frame_faults
@@ -110,12 +110,15 @@ def file_faults(
     for message in _description_faults(twins.name, description, said) if description is not None else ():
         yield Fault(twins.description, episode, message)
     sensor = _sensor(description or {})
-    table = _read(twins.content, evidence, evidence.folder.table)
-    for message in _table_faults(table, episode, ticks, sensor, evidence) if table is not None else ():
+    scans = _Scans(episode, sensor, evidence)
+    for table in _tables(twins.content, evidence):
+        scans.add(table)
+    is_read = twins.content in evidence.files and twins.content not in evidence.unreadable
+    for message in scans.faults(ticks) if is_read else ():
         yield Fault(twins.content, episode, message)
     if twins.proxy in evidence.files:
         assert twins.proxy is not None
-        for message in _proxy_faults(twins.proxy, table, sensor, evidence):
+        for message in _proxy_faults(twins.proxy, scans.count if is_read else None, sensor, evidence):
             yield Fault(twins.proxy, episode, message)
 
 
@@ -124,11 +127,21 @@ def _is_known(twins: unlisted.Twins, evidence: Evidence) -> bool:
 
     Of a session without ``meta/`` only the columns themselves tell. What cannot be read is a fault in any case.
     """
-    table = _read(twins.content, evidence, evidence.folder.table)
     if evidence.declared.is_ours:
         return True
+    names: list[str] | None = None
+    for table in _tables(twins.content, evidence):
+        names = table.column_names
     _read(twins.description, evidence, evidence.folder.json)
-    return table is None or any(name in table.column_names for name in _SCHEMA if name not in _LEADING)
+    is_read = names is not None and twins.content not in evidence.unreadable
+    return not is_read or any(name in (names or ()) for name in _SCHEMA if name not in _LEADING)
+
+
+def _tables(file: str, evidence: Evidence) -> Iterator[pa.Table]:
+    """Go through the scans of a file, some at a time."""
+    if file not in evidence.files or file in evidence.unreadable:
+        return iter(())
+    return evidence.read_on(file, evidence.folder.batches(file))
 
 
 def _read(file: str, evidence: Evidence, read: Callable[[str], Any]) -> Any:
@@ -165,72 +178,120 @@ def _sensor(description: Mapping[str, Any]) -> Sensor | None:
     return Sensor(exact, description["rays"], nearest, farthest, sees_flexes) if exact is not None else None
 
 
-def _table_faults(
-    table: pa.Table, episode: int, ticks: int | None, sensor: Sensor | None, evidence: Evidence
-) -> Iterator[str]:
-    found = {field.name: field.type for field in table.schema}
-    if list(found.items()) != list(_SCHEMA.items()) or table.num_columns != len(_SCHEMA):
-        yield f"columns are {shown(dict(found))}, expected {', '.join(_SCHEMA)}"
-        return
-    if any(table[name].null_count for name in _SCHEMA):
-        yield "a value is missing"
-        return
-    count, hz = table.num_rows, evidence.declared.hz
-    yield from _differ("scan_index", table, np.arange(count))
-    yield from _differ("episode_index", table, np.full(count, episode))
-    if sensor is not None:
-        yield from _differ("timestamp", table, tick_times(count, sensor.rate))
-        yield from _ray_faults(table, sensor)
-        if hz is not None and ticks is not None:
-            yield from _differ("frame_index", table, np.array([k * hz // sensor.rate for k in range(count)], np.int64))
-            yield from count_faults("scans", count, ticks, hz, sensor.rate)
-    yield from _pose_faults(table)
+# What is told of a scan file, in this order.
+_KINDS = (
+    "columns",
+    "gap",
+    "scan_index",
+    "episode_index",
+    "timestamp",
+    "range",
+    "geom_id",
+    "ranges",
+    "geoms",
+    "frame_index",
+    "count",
+    *_POSE,
+)
 
 
-def _differ(name: str, table: pa.Table, expected: Array) -> Iterator[str]:
-    found = table[name].to_numpy()
-    scan = first_wrong(found, expected)
-    if scan is not None:
-        yield f"scan {scan}: {name} is {found[scan]}, expected {expected[scan]}"
+class _Scans:
+    """What a sensor's scans turn out to be, looked at some at a time: of each kind of fault, the first."""
+
+    def __init__(self, episode: int, sensor: Sensor | None, evidence: Evidence) -> None:
+        self.count = 0
+        self._episode, self._sensor, self._hz = episode, sensor, evidence.declared.hz
+        self._found: dict[str, str] = {}
+
+    def add(self, table: pa.Table) -> None:
+        """Look at more scans."""
+        found = {field.name: field.type for field in table.schema}
+        if list(found.items()) != list(_SCHEMA.items()) or table.num_columns != len(_SCHEMA):
+            self._tell("columns", f"columns are {shown(dict(found))}, expected {', '.join(_SCHEMA)}")
+        elif any(table[name].null_count for name in _SCHEMA):
+            self._tell("gap", "a value is missing")
+        if "columns" not in self._found and "gap" not in self._found:
+            self._look_at(table)
+        self.count += table.num_rows
+
+    def faults(self, ticks: int | None) -> Iterator[str]:
+        """Tell what is wrong, once all scans have come.
+
+        Args:
+            ticks: The episode's data ticks, None if the session has no rows.
+        """
+        for hidden in ("columns", "gap"):
+            if hidden in self._found:
+                yield self._found[hidden]
+                return
+        if ticks is None:
+            self._found.pop("frame_index", None)
+        elif self._sensor is not None and self._hz is not None:
+            for message in count_faults("scans", self.count, ticks, self._hz, self._sensor.rate):
+                self._tell("count", message)
+        yield from (self._found[kind] for kind in _KINDS if kind in self._found)
+
+    def _tell(self, kind: str, message: str) -> None:
+        self._found.setdefault(kind, message)
+
+    def _look_at(self, table: pa.Table) -> None:
+        count, first, sensor = table.num_rows, self.count, self._sensor
+        self._differ("scan_index", table, first + np.arange(count))
+        self._differ("episode_index", table, np.full(count, self._episode))
+        if sensor is not None:
+            self._differ("timestamp", table, tick_times(first, count, sensor.rate))
+            self._look_at_rays(table, sensor)
+            if self._hz is not None:
+                due = [k * self._hz // sensor.rate for k in range(first, first + count)]
+                self._differ("frame_index", table, np.array(due, np.int64))
+        self._look_at_poses(table)
+
+    def _differ(self, name: str, table: pa.Table, expected: Array) -> None:
+        found = table[name].to_numpy()
+        scan = first_wrong(found, expected)
+        if scan is not None:
+            self._tell(name, f"scan {self.count + scan}: {name} is {found[scan]}, expected {expected[scan]}")
+
+    def _look_at_poses(self, table: pa.Table) -> None:
+        for name, size in _POSE.items():
+            pose = flat_values(table[name], (size,))
+            if pose is None:
+                # It stands for what was told of earlier scans: the lists are what is wrong.
+                self._found[name] = f"{name}: a list is not whole, or not of {size} values"
+            elif len(broken := np.flatnonzero(~np.isfinite(pose).all(axis=1))):
+                self._tell(name, f"scan {self.count + broken[0]}: {name} holds NaN or infinity")
+            elif name == "sensor_orientation":
+                lengths = np.sqrt((pose**2).sum(axis=1))
+                if len(far := np.flatnonzero(np.abs(lengths - 1) > _UNIT_ERROR)):
+                    of = f"no unit quaternion, its length is {lengths[far[0]]:.6f}"
+                    self._tell(name, f"scan {self.count + far[0]}: {name} is {of}")
+
+    def _look_at_rays(self, table: pa.Table, sensor: Sensor) -> None:
+        """Check every ray: a distance the sensor can measure and the geom it hit, or neither."""
+        rays = {name: flat_values(table[name], (sensor.rays,)) for name in ("range", "geom_id")}
+        for name, one in rays.items():
+            if one is None:
+                self._tell(name, f"{name}: a list is not whole, or not of {sensor.rays} rays")
+        ranges, geoms = rays["range"], rays["geom_id"]
+        if ranges is None or geoms is None:
+            return
+        is_lost = ranges == np.inf
+        wrong = ~is_lost & ~((ranges >= sensor.nearest) & (ranges <= sensor.farthest))
+        if wrong.any():
+            scan, ray = np.argwhere(wrong)[0]
+            limits = f"{sensor.nearest:g} to {sensor.farthest:g} m"
+            message = f"range {ray} is {ranges[scan, ray]}, expected {limits}, or infinity"
+            self._tell("ranges", f"scan {self.count + scan}: {message}")
+        # What comes back from a flex comes from no geom.
+        has_none = geoms == NO_GEOM
+        unlike = (geoms < NO_GEOM) | (is_lost & ~has_none) | (~is_lost & has_none & (not sensor.sees_flexes))
+        if unlike.any():
+            scan, ray = np.argwhere(unlike)[0]
+            message = f"geom_id {ray} is {geoms[scan, ray]}, its range is {ranges[scan, ray]}"
+            self._tell("geoms", f"scan {self.count + scan}: {message}")
 
 
-def _pose_faults(table: pa.Table) -> Iterator[str]:
-    poses = {name: flat_values(table[name], (size,)) for name, size in _POSE.items()}
-    for name, pose in poses.items():
-        if pose is None:
-            yield f"{name}: a list is not whole, or not of {_POSE[name]} values"
-        elif len(broken := np.flatnonzero(~np.isfinite(pose).all(axis=1))):
-            yield f"scan {broken[0]}: {name} holds NaN or infinity"
-        elif name == "sensor_orientation":
-            lengths = np.sqrt((pose**2).sum(axis=1))
-            if len(far := np.flatnonzero(np.abs(lengths - 1) > _UNIT_ERROR)):
-                yield f"scan {far[0]}: {name} is no unit quaternion, its length is {lengths[far[0]]:.6f}"
-
-
-def _ray_faults(table: pa.Table, sensor: Sensor) -> Iterator[str]:
-    """Check every ray: a distance the sensor can measure and the geom it hit, or neither."""
-    rays = {name: flat_values(table[name], (sensor.rays,)) for name in ("range", "geom_id")}
-    for name, one in rays.items():
-        if one is None:
-            yield f"{name}: a list is not whole, or not of {sensor.rays} rays"
-    ranges, geoms = rays["range"], rays["geom_id"]
-    if ranges is None or geoms is None:
-        return
-    is_lost = ranges == np.inf
-    wrong = ~is_lost & ~((ranges >= sensor.nearest) & (ranges <= sensor.farthest))
-    if wrong.any():
-        scan, ray = np.argwhere(wrong)[0]
-        limits = f"{sensor.nearest:g} to {sensor.farthest:g} m"
-        yield f"scan {scan}: range {ray} is {ranges[scan, ray]}, expected {limits}, or infinity"
-    # What comes back from a flex comes from no geom.
-    has_none = geoms == NO_GEOM
-    unlike = (geoms < NO_GEOM) | (is_lost & ~has_none) | (~is_lost & has_none & (not sensor.sees_flexes))
-    if unlike.any():
-        scan, ray = np.argwhere(unlike)[0]
-        yield f"scan {scan}: geom_id {ray} is {geoms[scan, ray]}, its range is {ranges[scan, ray]}"
-
-
-def _proxy_faults(file: str, table: pa.Table | None, sensor: Sensor | None, evidence: Evidence) -> Iterator[str]:
+def _proxy_faults(file: str, scans: int | None, sensor: Sensor | None, evidence: Evidence) -> Iterator[str]:
     video = decoded(file, evidence, "yuv420p")
     if isinstance(video, str):
         yield video
@@ -239,7 +300,7 @@ def _proxy_faults(file: str, table: pa.Table | None, sensor: Sensor | None, evid
         yield f"is {video.codec}, {video.pix_fmt}, expected h264, yuv420p"
     if sensor is not None and video.fps != sensor.rate:
         yield f"frame rate is {video.fps}, the sensor's is {sensor.rate}"
-    if table is not None and video.frames != table.num_rows:
-        yield f"{video.frames} frames, for {table.num_rows} scans"
+    if scans is not None and video.frames != scans:
+        yield f"{video.frames} frames, for {scans} scans"
     yield from frame_faults(video, ".mp4", True)
     yield from box_faults(evidence.folder.path / file)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lucky_recorder.errors import shown
 from lucky_recorder.session.checks.declared import DeclaredColumn
-from lucky_recorder.session.checks.evidence import STATS, Evidence, Fault
+from lucky_recorder.session.checks.evidence import STATS, Evidence, Fault, Listed
+from lucky_recorder.session.checks.quantiles import quantiles
 from lucky_recorder.session.checks.vectors import Array, type_fault, values
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
@@ -21,6 +24,8 @@ _COLOR_SHAPE = (3, 1, 1)
 _RELATIVE = 1e-9
 # Others add up in another order, or in float32, and the format does not say which deviation ``std`` is.
 _OTHERS_RELATIVE = 1e-5
+# What may wait in memory for the rest of its episode.
+_WAITING_BYTES = 32 << 20
 # What is larger, NaN or infinite stands for "no value": its square is no float64.
 _LARGEST = 1e150
 
@@ -50,11 +55,11 @@ class Measured:
         self._squares: Array = np.array(0, np.longdouble)
         self._weighted: Array = np.array(0, np.longdouble)
 
-    def first_pass(self, table: pa.Table) -> None:
-        """Count an episode's rows."""
-        rows = self._rows(table)
+    def first_pass(self, table: pa.Table) -> Array:
+        """Count some rows; returns those that have a value."""
+        rows = self.rows(table)
         if not len(rows):
-            return
+            return rows
         if not self.count:
             # Sums of distances from some row stay small where the values are large.
             self._shift = rows[0]
@@ -62,13 +67,23 @@ class Measured:
         self.low = np.minimum(self.low, rows.min(axis=0))
         self.high = np.maximum(self.high, rows.max(axis=0))
         self._sum = self._sum + (rows - self._shift).sum(axis=0, dtype=np.longdouble)
-        # Of all rows together there would be other quantiles: these are means over the episodes.
-        self._weighted = self._weighted + len(rows) * np.quantile(rows, list(_QUANTILES.values()), axis=0)
+        return rows
+
+    def add_quantiles(self, parts: Callable[[], Iterator[Array]], count: int) -> None:
+        """Add the quantiles of an episode: of all rows together there would be others, these are means over them.
+
+        Args:
+            parts: Goes through the episode's rows that have a value.
+            count: How many there are.
+        """
+        if count and self.usable:
+            found = quantiles(parts, count, self.column.size, list(_QUANTILES.values()))
+            self._weighted = self._weighted + count * found
 
     def second_pass(self, table: pa.Table) -> None:
-        """Add up the distances of an episode's rows from the mean."""
+        """Add up the distances of some rows from the mean."""
         # The mean is rounded too: what the distances from it add up to is taken off in `std`.
-        distances = (self._rows(table) - self._shift) - self._sum / max(self.count, 1)
+        distances = (self.rows(table) - self._shift) - self._sum / max(self.count, 1)
         self._rest = self._rest + distances.sum(axis=0)
         self._squares = self._squares + (distances**2).sum(axis=0)
 
@@ -91,7 +106,8 @@ class Measured:
         means = (self._weighted / max(self.count, 1)).astype(np.float64)
         return dict(zip(_QUANTILES, means, strict=True))
 
-    def _rows(self, table: pa.Table) -> Array:
+    def rows(self, table: pa.Table) -> Array:
+        """Return the rows that have a value, float64, shape ``(rows, size)``."""
         name = self.column.name
         nothing = np.empty((0, self.column.size))
         if table.column_names.count(name) != 1 or type_fault(table.schema.field(name).type, self.column):
@@ -101,8 +117,9 @@ class Measured:
         if found is None:
             self.usable = False
             return nothing
-        rows: Array = found.astype(np.float64)
-        return rows[(np.abs(rows) <= _LARGEST).all(axis=1)]
+        rows: Array = found.astype(np.float64, copy=False)
+        is_value = np.abs(rows) <= _LARGEST
+        return rows if is_value.all() else rows[is_value.all(axis=1)]
 
 
 def check_columns(evidence: Evidence) -> Iterator[Fault]:
@@ -121,22 +138,94 @@ def check_columns(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _measure(measured: list[Measured], evidence: Evidence) -> list[Measured]:
-    for step in (Measured.first_pass, Measured.second_pass):
-        for _, episodes, table in evidence.tables():
-            for rows in _by_episode(table, [e.number for e in episodes]):
+    for file, episodes, batches in evidence.tables():
+        _first_pass(measured, file, episodes, batches, evidence)
+    for _, episodes, batches in evidence.tables():
+        numbers = {e.number for e in episodes}
+        for table in batches:
+            for _, rows in _by_episode(table, numbers):
                 for one in measured:
-                    step(one, rows)
+                    one.second_pass(rows)
     return measured
 
 
-def _by_episode(table: pa.Table, numbers: list[int]) -> Iterator[pa.Table]:
-    """Split a data file into its listed episodes, because quantiles are an episode's own."""
+def _first_pass(
+    measured: list[Measured], file: str, episodes: list[Listed], batches: Iterator[pa.Table], evidence: Evidence
+) -> None:
+    """Count the rows of a data file. Quantiles are of an episode as a whole, and of one column after the other."""
+    lengths = {e.number: e.length for e in episodes}
+    waiting = {number: _Waiting() for number in (*lengths, None)}
+    for table in batches:
+        for number, rows in _by_episode(table, set(lengths)):
+            one = waiting[number]
+            counted = [column.first_pass(rows) for column in measured]
+            if number is not None and rows.num_rows == lengths[number] and not one.rows:
+                # All of it is here.
+                one.rows = rows.num_rows
+                for column, found in zip(measured, counted, strict=True):
+                    column.add_quantiles(partial(iter, [found]), len(found))
+                continue
+            one.add(rows, list(map(len, counted)))
+            if number is not None and one.rows == lengths[number]:
+                one.finish(measured)
+        if sum(one.bytes for one in waiting.values()) > _WAITING_BYTES:
+            for one in waiting.values():
+                one.give_up()
+    for number, one in waiting.items():
+        if one.tables:
+            one.finish(measured)
+        elif any(one.counts):
+            for column, count in zip(measured, one.counts, strict=True):
+                column.add_quantiles(partial(_again, column, file, number, evidence), count)
+
+
+def _again(one: Measured, file: str, number: int | None, evidence: Evidence) -> Iterator[Array]:
+    """Go through one column of an episode once more."""
+    for table in evidence.column(file, one.column.name):
+        yield from (one.rows(rows) for found, rows in _by_episode(table, {number}) if found == number)
+
+
+class _Waiting:
+    """The rows of an episode until all have come; of one that is long they are read again."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.counts: list[int] = []
+        self.tables: list[pa.Table] = []
+        self.bytes = 0
+        self._is_long = False
+
+    def add(self, rows: pa.Table, counts: list[int]) -> None:
+        self.rows += rows.num_rows
+        self.counts = [a + b for a, b in zip(self.counts or [0] * len(counts), counts, strict=True)]
+        if not self._is_long:
+            self.bytes += rows.nbytes
+            self.tables.append(rows)
+
+    def give_up(self) -> None:
+        """Hold nothing of an episode that has begun."""
+        self._is_long = self._is_long or bool(self.tables)
+        self.tables, self.bytes = [], 0
+
+    def finish(self, measured: list[Measured]) -> None:
+        """Take the quantiles of what is there, if it is all; then it may go."""
+        if self.tables:
+            for column, count in zip(measured, self.counts, strict=True):
+                column.add_quantiles(partial(map, column.rows, self.tables), count)
+            self.tables, self.counts, self.bytes = [], [], 0
+
+
+def _by_episode(table: pa.Table, numbers: Set[int | None]) -> Iterator[tuple[int | None, pa.Table]]:
+    """Split rows into those of each listed episode; None where no column says of which they are."""
     if table.column_names.count("episode_index") != 1 or table["episode_index"].type != pa.int64():
-        yield table
+        yield None, table
         return
-    found = table["episode_index"].to_numpy()
-    for number in numbers:
-        yield table.filter(pa.array(found == number))
+    column = table["episode_index"]
+    occurring = [number for number in column.unique().to_pylist() if number in numbers and number is not None]
+    for number in occurring:
+        is_its = pc.equal(column, number)
+        # Nothing is copied where all rows are of one.
+        yield number, table if pc.all(is_its).as_py() and not column.null_count else table.filter(is_its)
 
 
 def _check_keys(stats: Mapping[str, Any], evidence: Evidence) -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -91,10 +91,10 @@ def video_place(evidence: Evidence, episode: Listed) -> Place:
     return Place(*divmod(episode.number, evidence.declared.files_per_chunk or 1000))
 
 
-def files(evidence: Evidence) -> set[str]:
-    """Name every file of such a stream that belongs to an episode."""
+def files(evidence: Evidence, episodes: Sequence[Listed]) -> set[str]:
+    """Name every file of such a stream that belongs to some episodes."""
     found: set[str] = set()
-    for episode in evidence.episodes if evidence.declared.files_per_chunk else ():
+    for episode in episodes if evidence.declared.files_per_chunk else ():
         for twins in (*masks(evidence, episode), *lidars(evidence, episode)):
             found.update(file for file in twins[1:] if file)
         found.update(file for file, _, _ in combined(evidence, episode))

@@ -198,8 +198,10 @@ class Books:
     def end(self, success: bool) -> None:
         """End the open take."""
         take, self.take, self.state = self.take, None, State.BETWEEN
-        self.reset_due = False
         if take is not None and take.ticks:
+            # A reset at a tick after the last row is the next row's to tell.
+            since = len(take.ticks) - 1 - (len(take.ticks) - 1) % self.plan.data_every + 1
+            self.reset_due |= any(tick.was_reset for tick in take.ticks[since:])
             take.success = success
             self.session.takes.append(take)
 
