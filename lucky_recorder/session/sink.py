@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.episode import keys
-from lucky_recorder.episode.parts import let_go
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
-from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
+from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.session import carried, layout, lidar, resumed, rows
 from lucky_recorder.session.carried import Carried
@@ -135,7 +134,7 @@ class SessionSink:
         if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
         row, new_tasks = self._episode_row(record, episode), record.new_tasks(len(self._metadata.tasks))
-        columns = {f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats}
+        columns = {f.name: rows.measure(record, f.name) for f in self._schema.columns if f.has_stats}
         finished = Finished(row, columns, self._pixels(record), record.reproducible)
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
         try:
@@ -207,7 +206,7 @@ class SessionSink:
             row |= {keys.video_column(key, part): value for part, value in said.items()}
         return row | dict(record.noted)
 
-    def know(self, tasks: Iterable[str]) -> None:
+    def know(self, tasks: Sequence[str]) -> None:
         """Add task descriptions that no episode needs to be of; they are listed with the next episode."""
         self._metadata.tasks += [task for task in tasks if task not in self._metadata.tasks]
 
@@ -396,10 +395,3 @@ class PreparedEpisode:
         """Remove every temporary file."""
         for staged in self._files:
             staged.discard()
-
-
-def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
-    values = record.columns[name]
-    measured = ColumnStatistics.of(values, record.missing.get(name))
-    let_go(values)
-    return measured
