@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from lucky_recorder.edit.assemble import Pick, assemble
 from lucky_recorder.session import carried
 from lucky_recorder.session.check import check_session
 from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.testing import CountEnv
 from tests.edit.shaping import every_stream, files, hashes, in_sessions, real, whole
+from tests.scenarios.moves import ZERO
 
 
 @pytest.mark.parametrize(
@@ -92,3 +95,27 @@ def test_where_there_are_no_links_videos_are_copied(tmp_path: Path, monkeypatch:
     made = assemble(whole(source), tmp_path / "made")
     assert files(made) == files(source)
     assert {(made / name).stat().st_nlink for name in files(made)} == {1}
+
+
+def test_where_the_episodes_come_from_goes_along(tmp_path: Path) -> None:
+    paths = []
+    for number in range(2):
+        env = lr.RecordSession(CountEnv(3, mujoco=True), output_dir=tmp_path / str(number))
+        for seed in (7, 8):
+            env.reset(seed=10 * number + seed)
+            env.annotate(operator="Ada")
+            for _ in range(3):
+                env.step(ZERO)
+        env.close()
+        assert env.session_path is not None
+        paths.append(env.session_path)
+    sources = [lr.Session(path) for path in paths]
+    picks = [Pick(sources[1], 1), Pick(sources[0], 0), Pick(sources[0], 1)]
+    made = lr.Session(assemble(picks, tmp_path / "made"))
+    known = [(e.seed, e.annotations, e.recorded_at, e.end_reason) for e in made]
+    assert known == [(e.seed, e.annotations, e.recorded_at, e.end_reason) for e in (sources[1].episode(1), *sources[0])]
+    assert known[0][0] == "18"
+    told = json.loads((made.path / "meta/provenance.json").read_text())["recordings"]
+    assert [one["episodes"] for one in told] == ["0:1", "1:3"]
+    assert all((made.path / one["model"]["file"]).is_file() for one in told)
+    assert check_session(made.path) == []

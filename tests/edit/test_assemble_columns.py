@@ -45,19 +45,19 @@ def test_what_is_noted_of_episodes_goes_along_and_is_null_where_nothing_is(tmp_p
         one,
         rating=pa.array([4, None, 5], pa.int8()),
         operator=pa.array(["Ada", "Bo", None]),
-        options=pa.array(['{"x": [1]}', "{}", None]),
-        recorded_at=times,
+        said=pa.array(['{"x": [1]}', "{}", None]),
+        looked_at=times,
         weights=pa.array([[0.5, 1.0], None, [float("nan")]], pa.list_(pa.float64())),
     )
-    note(two, operator=pa.array([None, "Çelik"]), seed=pa.array(["7", "8"]))
+    note(two, operator=pa.array([None, "Çelik"]), number=pa.array(["7", "8"]))
     made = assemble([*whole(one, two)][::-1], tmp_path / "made")
     table = lr.Session(made).episodes
     assert table["operator"].to_pylist() == ["Çelik", None, None, "Bo", "Ada"]
-    assert table["seed"].to_pylist() == ["8", "7", None, None, None]
+    assert table["number"].to_pylist() == ["8", "7", None, None, None]
     assert (table["rating"].type, table["rating"].to_pylist()) == (pa.int8(), [None, None, 5, None, 4])
-    assert table["recorded_at"].type == times.type
-    assert table["recorded_at"].combine_chunks().cast(pa.int64()).to_pylist() == [None, None, 5, None, times[0].value]
-    assert table["options"].to_pylist()[-1] == '{"x": [1]}'
+    assert table["looked_at"].type == times.type
+    assert table["looked_at"].combine_chunks().cast(pa.int64()).to_pylist() == [None, None, 5, None, times[0].value]
+    assert table["said"].to_pylist()[-1] == '{"x": [1]}'
     assert str(table["weights"].to_pylist()) == "[None, None, [nan], None, [0.5, 1.0]]"
     assert check_session(made) == []
     assert [str(done.verdict) for done in lr.recover(made)] == ["complete"]
