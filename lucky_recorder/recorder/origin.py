@@ -57,7 +57,7 @@ class Origin:
         self._command = list(sys.argv)
         self._folder = _folder()
         # A copy: the environment goes on changing its own.
-        self._model: mujoco.MjModel | None = copy.copy(source.moment.model)
+        self._model = _copied(source.moment.model)
         self._sum = b""
         self._others = 0
         self._discarded: list[str | None] = []
@@ -71,7 +71,7 @@ class Origin:
 
     def counting(self, model: mujoco.MjModel) -> Callable[[], None]:
         """Return the worker's job of noting a model that has taken the place of another."""
-        taken = copy.copy(model)
+        taken = _copied(model)
         return lambda: self._count(taken)
 
     # In the worker's thread.
@@ -109,11 +109,12 @@ class Origin:
         """Note that an attempt is discarded."""
         self._discarded.append(seed)
 
-    def _count(self, model: mujoco.MjModel) -> None:
+    def _count(self, model: mujoco.MjModel | None) -> None:
         """Note a model that has taken the place of another, if it is not the first one made anew."""
-        if not self._sum and self._model is not None:
-            self._sum = hashlib.sha256(simulator.model_bytes(self._model)).digest()
-        self._others += hashlib.sha256(simulator.model_bytes(model)).digest() != self._sum
+        with contextlib.suppress(Exception):  # as everything here: it may fail no recording
+            if not self._sum and self._model is not None:
+                self._sum = hashlib.sha256(simulator.model_bytes(self._model)).digest()
+            self._others += model is None or hashlib.sha256(simulator.model_bytes(model)).digest() != self._sum
 
 
 def _described(env: Any) -> dict[str, Any]:
@@ -128,6 +129,12 @@ def _described(env: Any) -> dict[str, Any]:
         return {"env": json.loads(spec.to_json())}
     except Exception as error:  # whatever an environment raises when it is asked
         return {"env": None, "env_error": f"{type(error).__name__}: {shown(str(error))}"}
+
+
+def _copied(model: mujoco.MjModel | None) -> mujoco.MjModel | None:
+    with contextlib.suppress(Exception):  # there may be no memory for a second one
+        return copy.copy(model)
+    return None
 
 
 def _folder() -> str | None:

@@ -214,8 +214,6 @@ class Recording:
         """
         take = self.take
         if self.source.rebind(model, data):
-            if self._origin is not None:
-                self._worker.put(self._origin.counting(model))
             # One that waits is of a tick that is over by now.
             self._renew()
             # What was seen of the old model must be drawn and scanned with the old one.
@@ -224,6 +222,8 @@ class Recording:
             self._renewal = Renewal(seen, self.source.model_copy(), self._casters())
             if seen is None:
                 self._renew()
+            if self._origin is not None:
+                self._worker.put(self._origin.counting(model))
         if take is not None:
             # Also where nothing was replaced: a reset sets MuJoCo's counts of bad states back, and what was seen
             # before it is out of date.

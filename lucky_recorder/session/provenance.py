@@ -21,6 +21,7 @@ from lucky_recorder.storage.names import owned
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import json_bytes, link, make_folder, stage, sync_folder, write_json
 
+# What is logged is a text: whoever keeps records would keep an error, and all that its traceback leads to.
 logger = logging.getLogger("lucky_recorder")
 
 Entry = Mapping[str, Any]
@@ -139,14 +140,14 @@ class Recorded:
             if path is not None and not path.is_file():
                 stage(path, lambda file: _write(file, model.content), size=len(model.content)).commit()
         except LuckyRecorderError as error:
-            logger.warning("%s: the model is not kept: %s", self._root, error)
+            logger.warning("%s: the model is not kept: %s", self._root, str(error))
             name = None
         return {"sha256": digits, "bytes": len(model.content), "file": name}
 
     def _tell(self, error: Exception) -> None:
         """Tell once that it could not be written; the next write tries again."""
         if not self._has_told:
-            logger.warning("%s: where the session comes from is not noted: %s", self._root, error)
+            logger.warning("%s: where the session comes from is not noted: %s", self._root, str(error))
         self._has_told = True
 
 
@@ -181,7 +182,7 @@ class Combined:
                 self._copy(name)
             write_json(path, self._content)
         except (LuckyRecorderError, OSError) as error:
-            logger.warning("%s: where the session comes from is not noted: %s", self._root, error)
+            logger.warning("%s: where the session comes from is not noted: %s", self._root, str(error))
 
     def _copy(self, name: str) -> None:
         folder = next((f for f in map(Folder, self._sources) if f.has(name)), None)
@@ -303,4 +304,4 @@ def extend(root: Path, listed: int, episodes: int) -> None:
                 owned(root, layout.PROVENANCE_PATH), {RECORDINGS: [*entries[:-1], {**entries[-1], EPISODES: text}]}
             )
     except (LuckyRecorderError, OSError) as error:
-        logger.warning("%s: where the last episodes come from is not noted: %s", root, error)
+        logger.warning("%s: where the last episodes come from is not noted: %s", root, str(error))

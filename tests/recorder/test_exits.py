@@ -256,13 +256,12 @@ def test_kill_leaves_every_committed_episode_whole(python: Any) -> None:
     )
     assert [pq.read_table(p).num_rows for p in data] == [7, 7, 7]
     assert [len(decode_all(p)) for p in videos] == [7, 7, 7]
-    assert {p.name for p in session.rglob("*") if p.is_file()} - {p.name for p in (*data, *videos)} == {
+    models = session.glob("meta/models/*.mjb")
+    assert {p.name for p in session.rglob("*") if p.is_file()} - {p.name for p in (*data, *videos, *models)} == {
         "observation.images.wall-take-000003.mp4.tmp",
         ".reserve.tmp",
         # What was written with the first episode.
-        "info.json",
-        "stats.json",
-        "tasks.parquet",
+        *("info.json", "provenance.json", "stats.json", "tasks.parquet"),
     }
 
 

@@ -55,7 +55,11 @@ def test_exactly_what_the_gates_let_through_is_on_the_disk(
         return
     env = record(tmp_path, front, render, **gates)
     path = env.session_path
-    expected = streams | ({"videos"} if streams else set()) | ({"data", "meta", "meta/episodes"} if data else set())
+    expected = (
+        streams
+        | ({"videos"} if streams else set())
+        | ({"data", "meta", "meta/episodes", "meta/models"} if data else set())
+    )
     assert folders(path) == expected
     session = check_session(path)
     assert session.is_video_only is (not data)

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 import lucky_recorder as lr
+from lucky_recorder.episode.record import About
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.koyu.overlays import write_overlay
 from tests.koyu.bundles import capture_id, write_dataset
@@ -196,12 +197,14 @@ def good_folders(root: Path) -> dict[str, list[Path]]:
     """Make the folders that are spoilt: three sessions, one of them cut short, and a dataset."""
     small = Recording(root / "small", arm_schema([camera("Front"), depth("Front")]), episodes_per_file=2)
     for ticks in (3, 2):
-        small.keep(ticks)
+        small.keep(ticks, about=About("1", {"a": [1]}, annotations={"b": "c"}), began_ns=10**18)
     small.close()
+    _say_origin(small.root)
     dataset = write_dataset(root / "by-hand", (3, 1, 2))
     write_overlay(dataset, "progress", "dense", {f"ep_{capture_id(0)}": np.zeros(3)})
     write_overlay(dataset, "words", "spans", {f"ep_{capture_id(2)}": [(0, 2, "lift")]})
     full = full_session(root / "full").root
+    _say_origin(full)
     # Their lists of sums are spoilt as well.
     lr.checksum(full)
     lr.checksum(dataset)
@@ -212,6 +215,22 @@ def good_folders(root: Path) -> dict[str, list[Path]]:
             (root / "once" / name).mkdir(parents=True)
             read(bases[kind][0], root / "once" / name)
     return bases
+
+
+def _say_origin(session: Path) -> None:
+    """Say where a session comes from, as a recording does, and keep a model beside it."""
+    digits = hashlib.sha256(b"model").hexdigest()
+    model = {"sha256": digits, "bytes": 5, "file": f"meta/models/{digits}.mjb", "others": 0}
+    spec = {
+        "id": "Ant-v5",
+        "entry_point": "gymnasium.envs.mujoco.ant_v5:AntEnv",
+        "kwargs": {},
+        "additional_wrappers": [],
+    }
+    entry = {"episodes": "0:2", "env": spec, "command": ["a"], "model": model, "discarded_seeds": ["1", None]}
+    (session / "meta/provenance.json").write_text(json.dumps({"recordings": [entry]}))
+    (session / "meta/models").mkdir()
+    (session / "meta/models" / f"{digits}.mjb").write_bytes(b"model")
 
 
 def main() -> int:

@@ -42,6 +42,7 @@ def read_session(folder: Path, target: Path) -> None:
         lambda: (repr(session), len(session), session.hz, session.files_per_chunk, session.tasks, session.stats),
         lambda: (session.robots, session.entity_ids, session.cameras, session.lidars, session.bytes_on_disk()),
         lambda: [session.video_files(key) for key in session.video_keys()],
+        lambda: session.provenance,
         lambda: [_read_episode(session, episode) for episode in session],
     )
     for part in parts:
@@ -52,6 +53,7 @@ def read_session(folder: Path, target: Path) -> None:
 def _read_episode(session: lr.Session, episode: lr.session.reader.Episode) -> None:  # type: ignore[name-defined]
     parts: list[Callable[[], object]] = [
         lambda: (repr(episode), episode.tasks, episode.missing(), episode.data_ticks),
+        lambda: (episode.recorded_at, episode.about),
         episode.rows,
         episode.rows_by_tick,
     ]
@@ -134,6 +136,7 @@ SESSION: dict[str, Reader] = {
     "check --lerobot": lambda folder, target: _run("check", folder, "--lerobot"),
     "lerobot command": lambda folder, target: _run("lerobot", folder, target / "view"),
     "convert --koyu": lambda folder, target: _run("convert", folder, "--koyu", target / "dataset"),
+    "remake": lambda folder, target: _run("remake", folder, "0"),
 }
 DATASET: dict[str, Reader] = {
     "Dataset": read_dataset,
