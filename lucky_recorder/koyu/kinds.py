@@ -22,12 +22,14 @@ def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[
     for key in [key for key in mine if key in theirs]:
         there, here = _kind(theirs[key]), _kind(mine[key])
         if there != here:
-            yield f"features[{key!r}]", there, here
+            yield key, there, here
 
 
 def difference(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[str, Any, Any]:
-    """Return the first of `differences`, or two sides that are the same."""
-    return next(differences(theirs, mine), ("features", None, None))
+    """Return the first of `differences` as a field of a manifest, or two sides that are the same."""
+    for key, there, here in differences(theirs, mine):
+        return f"features[{key!r}]", there, here
+    return "features", None, None
 
 
 def alike(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
