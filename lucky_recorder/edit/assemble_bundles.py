@@ -266,9 +266,10 @@ def _entries(picks: Sequence[BundlePick], rename: Mapping[str, str]) -> tuple[li
 
 def _renamed(sidecar: Mapping[str, Any], rename: Mapping[str, str]) -> Mapping[str, Any]:
     """Return a sidecar in which tasks have other descriptions, and short names that go with them."""
-    events = sidecar.get("events")
-    changed = [{**e, **_described(e, rename)} if is_of_task(e) else e for e in events] if events else events
-    return {**sidecar, **_described(sidecar, rename), **({"events": changed} if events else {})}
+    renamed = {**sidecar, **_described(sidecar, rename)}
+    if isinstance(events := sidecar.get("events"), list):
+        renamed["events"] = [{**e, **_described(e, rename)} if is_of_task(e) else e for e in events]
+    return renamed
 
 
 def _described(said: Mapping[str, Any], rename: Mapping[str, str]) -> dict[str, str]:
