@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.edit.bundled import Bundled, is_of_task
-from lucky_recorder.edit.dataset_fit import common_fields, refuse_unlike
+from lucky_recorder.edit.dataset_fit import common_fields, refuse_unlike, tell_lost
 from lucky_recorder.edit.partial import claimed, give_name, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode
 from lucky_recorder.errors import FormatError, SettingsError, shown
@@ -25,7 +25,6 @@ from lucky_recorder.koyu import bundle, kinds, layout
 from lucky_recorder.koyu.check import check_koyu
 from lucky_recorder.koyu.manifest import Entry, entry_of, manifest_id, summary
 from lucky_recorder.koyu.overlays import DECLARATION
-from lucky_recorder.notices import tell
 from lucky_recorder.settings.koyu import dataset_name
 from lucky_recorder.storage.lock import hold, is_abandoned
 from lucky_recorder.storage.untrusted import format_errors
@@ -33,7 +32,6 @@ from lucky_recorder.storage.write import TEMPORARY, make_folder, storage_errors,
 
 __all__ = ["BundlePick", "DatasetAssembly", "assemble_dataset", "plan_dataset"]
 
-_NAMES_TOLD = 5
 # Whatever else lies there, somebody has put.
 _MADE = {layout.EPISODES, layout.OVERLAYS, layout.MANIFEST, layout.MANIFEST + TEMPORARY}
 
@@ -203,7 +201,7 @@ def plan_dataset(
     kept = _without_twins(wanted)
     entries, features = _entries(kept, rename or {})
     fields = {"id": manifest_id(name, (e["id"] for e in entries)), "name": name, **common_fields(sources), **features}
-    _tell_optional(sources, features)
+    tell_lost(sources, fields)
     return DatasetAssembly(
         target, kept, _places(kept), fields | summary(entries), _labels(wanted, sources), dict(rename or {})
     )
@@ -320,20 +318,6 @@ def _files_of_overlays(source: Bundled, ids: set[str]) -> Iterator[tuple[str, bo
         for episode in overlay.episodes:
             if episode in ids:
                 yield overlay.file(episode), True
-
-
-def _tell_optional(sources: Sequence[Bundled], features: Mapping[str, Any]) -> None:
-    """Warn of features that a reader of a source was given, and one of the new dataset is not."""
-    shared = features["features"]
-    lost = dict.fromkeys(key for source in sources for key in source.manifest.get("features", {}) if key not in shared)
-    if not lost:
-        return
-    names = [*lost][:_NAMES_TOLD]
-    more = f" and {len(lost) - len(names)} more" if len(lost) > len(names) else ""
-    tell(
-        f"{', '.join(names)}{more}: only some of the bundles have this; it is listed among {kinds.OPTIONAL}, and a "
-        "reader that asks for nothing else gives the features that all have"
-    )
 
 
 @contextlib.contextmanager

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from lucky_recorder.edit.bundled import Bundled
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import kinds
 from lucky_recorder.koyu.metadata import ACTION_SOURCE
+from lucky_recorder.notices import tell
 
 # What follows from the bundles and the name: the new dataset has its own.
 _OWN = {"id", "name", "features", kinds.OPTIONAL, "episode_count", "success_rate", "mean_reward", "episodes"}
+_NAMES_TOLD = 5
 
 
 def refuse_unlike(sources: Sequence[Bundled]) -> None:
@@ -73,3 +75,30 @@ def common_fields(sources: Sequence[Bundled]) -> dict[str, Any]:
     fields = {n: value for n, value in shared.items() if all(n in m and m[n] == value for m in others)}
     said = [s.manifest[ACTION_SOURCE] for s in sources if s.manifest.get(ACTION_SOURCE) is not None]
     return fields | ({ACTION_SOURCE: said[0]} if said else {})
+
+
+def tell_lost(sources: Sequence[Bundled], manifest: Mapping[str, Any]) -> None:
+    """Warn of what a source says and a new dataset does not.
+
+    Args:
+        sources: The datasets that it is made of.
+        manifest: What its manifest will hold.
+    """
+    shared = manifest["features"]
+    if lost := dict.fromkeys(k for s in sources for k in s.manifest.get("features", {}) if k not in shared):
+        tell(
+            f"{_some(lost)}: only some of the bundles have this; it is listed among {kinds.OPTIONAL}, and a reader "
+            "that asks for nothing else gives the features that all have"
+        )
+    if lost := dict.fromkeys(k for s in sources for k in s.manifest if k not in manifest and k not in _OWN):
+        tell(f"{_some(lost)}: the datasets do not say the same of this in their manifests; the new one leaves it out")
+    described: dict[str, str] = {}
+    for source in sources:
+        for overlay in source.overlays():
+            if overlay.description != described.setdefault(overlay.name, overlay.description):
+                tell(f"overlay {overlay.name!r} is described otherwise in {source.path}; the first description stays")
+
+
+def _some(names: Collection[str]) -> str:
+    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
+    return ", ".join([*names][:_NAMES_TOLD]) + more

@@ -147,7 +147,8 @@ def test_what_others_say_in_a_manifest_is_kept_where_it_holds(tmp_path: Path) ->
         content = manifest(path)
         content["episodes"][0]["note"] = note
         (path / "manifest.json").write_text(json.dumps(content))
-    said = manifest(assemble_dataset(whole(one, two), tmp_path / "made"))
+    with pytest.warns(RuntimeWarning, match="team, source_project_id: the datasets do not say the same of this"):
+        said = manifest(assemble_dataset(whole(one, two), tmp_path / "made"))
     assert said["place"] == "lab"
     assert not {"team", "source_project_id"} & said.keys()
     assert said["action_source"] == "gym"
@@ -208,7 +209,8 @@ def test_overlays_follow_the_bundles_that_are_kept(tmp_path: Path) -> None:
     label(two, "phases", "spans", 2)
     before = hashes(one, two)
     picks = whole(one, two)
-    made = assemble_dataset([picks[1], picks[3]], tmp_path / "made")
+    with pytest.warns(RuntimeWarning, match=f"overlay 'progress' is described otherwise in {two}"):
+        made = assemble_dataset([picks[1], picks[3]], tmp_path / "made")
     progress = lr.koyu.read_overlay(made, "progress")
     assert progress.description == "how far"
     assert progress.episodes == (bundle_id(1), bundle_id(3))
