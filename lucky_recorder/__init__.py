@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lucky_recorder.recorder.observer import Observer
     from lucky_recorder.recorder.wrapper import RecordSession
     from lucky_recorder.rollouts.evaluate import evaluate
+    from lucky_recorder.rollouts.remake import remake
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
     from lucky_recorder.settings.column import Column
@@ -76,6 +77,7 @@ _HOMES = {
     "lerobot_view": "lerobot.view",
     "merge": "edit.merge",
     "recover": "edit.recover",
+    "remake": "rollouts.remake",
     "rename_task": "edit.merge",
     "select": "edit.select",
     "split": "edit.split",
@@ -117,6 +119,7 @@ __all__ = [
     "lerobot_view",
     "merge",
     "recover",
+    "remake",
     "rename_task",
     "select",
     "split",

@@ -123,7 +123,7 @@ def record_plan(plan: Plan) -> Path:
 def _record(plan: Plan) -> tuple[Path, Summary]:
     env = open_session(plan)
     try:
-        with Bar(plan.episodes, Summary()) as bar, env:
+        with Bar(plan.episodes, Summary(wanted=plan.episodes)) as bar, env:
             policy = resolve_policy(env, plan.policy, fail=plan.fail)
             summary = collect(env, policy, episodes=plan.episodes, seed=plan.settings.seed, on_step=bar.show)
             bar.show(summary)
@@ -177,5 +177,6 @@ def _told(path: Path, summary: Summary) -> str:
     return (
         f"{summary.kept} episodes kept, {succeeded} succeeded, {summary.discarded} discarded; "
         f"{summary.steps} steps in {summary.seconds:.1f} s, {summary.steps_per_second:.0f} a second"
+        + (f"; {summary.wanted} still wanted" if summary.wanted else "")
         + (f"; the session has {len(episodes)} episodes" if before else "")
     )

@@ -24,6 +24,7 @@ from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
+from lucky_recorder.session.provenance import Combined, combined
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
@@ -87,7 +88,10 @@ class Assembly:
         """
         partial = claimed(self.target, _is_left)
         try:
-            self._fill(SessionSink(partial, self.chunking, metadata_every), on_episode or (lambda done, total: None))
+            self._fill(
+                SessionSink(partial, self.chunking, metadata_every, log=self._log()),
+                on_episode or (lambda done, total: None),
+            )
             refuse_faults([f"{f.file}: {f.message}" for f in check_session(partial, decode=False)], self.target)
             give_name(partial, self.target)
         except BaseException:  # also an interrupt: an unfinished session must not stay behind
@@ -134,6 +138,15 @@ class Assembly:
 
     def _named(self, tasks: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(self._renamed(tasks)))
+
+    def _log(self) -> Combined:
+        """Say where the episodes come from: what their sessions say of it."""
+        sources = self._sources()
+        kept: dict[int, dict[int, int]] = {id(source): {} for source in sources}
+        for number, part in enumerate(self.parts):
+            kept[id(part.source)][part.episode] = number
+        told = combined((source.recordings, kept[id(source)]) for source in sources)
+        return Combined(told, [source.path for source in sources])
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
@@ -218,7 +231,7 @@ def plan(
     )
     _refuse_many(len(parts), chunking)
     for source in sources.values():
-        source.refuse_strays()
+        source.refuse_inexact()
     refuse_unlike([*sources.values()])
     return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}))
 

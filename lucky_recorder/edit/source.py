@@ -23,8 +23,9 @@ from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord, Outcome
 from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.errors import FormatError, SettingsError, shown
+from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, lidar, likeness, stored, whole
+from lucky_recorder.session import layout, lidar, likeness, provenance, stored, whole
 from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import arrow_type, episodes_schema, measured_of
@@ -215,10 +216,19 @@ class Source:
     @cached_property
     def noted(self) -> tuple[pa.Field, ...]:
         """The columns of its ``meta/episodes`` beside the format's own."""
-        own = episodes_schema(()).names
+        own = episodes_schema((), has_about=False).names
         fields = self.folder.episodes.schema
         # Of a name that is the format's own, the new session has its own.
         return tuple(f for f in fields if f.name not in own and not f.name.startswith(_DERIVED))
+
+    @cached_property
+    def recordings(self) -> tuple[Mapping[str, Any], ...]:
+        """What it says of the recordings that it is made of; what cannot be read of it is told, and left out."""
+        try:
+            return provenance.read(self.folder.files)
+        except FormatError as error:
+            tell(f"{self.path}: where it comes from cannot be read, and is left out: {error}")
+            return ()
 
     @cached_property
     def stats(self) -> Mapping[str, Any]:
@@ -226,13 +236,14 @@ class Source:
         files = self.folder.files
         return files.json(layout.STATS_PATH) if files.has(layout.STATS_PATH) else {}
 
-    def refuse_strays(self) -> None:
-        """Refuse a session of another recorder with files that nothing places: they would be left behind unseen.
+    def refuse_inexact(self) -> None:
+        """Refuse a session that cannot be written anew exactly.
 
         Raises:
-            FormatError: If there is one.
+            FormatError: If a column or a stream cannot; or, of another recorder, if there are files that nothing
+                places: they would be left behind unseen.
         """
-        if self.is_ours:
+        if self.schema and self.is_ours:
             return
         files = self.folder.files
         there = files.files(keys.DATA) + files.files(keys.VIDEOS)

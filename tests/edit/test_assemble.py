@@ -10,7 +10,9 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.edit.assemble import Pick, assemble
+from lucky_recorder.session import carried
 from lucky_recorder.session.check import check_session
+from lucky_recorder.storage.untrusted import Folder
 from tests.edit.shaping import every_stream, files, hashes, in_sessions, real, whole
 
 
@@ -61,6 +63,12 @@ def test_files_are_grouped_as_asked_and_rows_and_frames_stay(tmp_path: Path, per
         else:
             assert np.allclose(merged.stats[name]["mean"], stats["mean"], atol=0.02)
             assert merged.stats[name]["count"] == stats["count"]
+    # Of each short episode one picture counts, in the file that holds it.
+    for name in carried.names(Folder(made)):
+        file = carried.read(Folder(made), name)
+        assert {key: one.frames for key, one in file.carried.pixels.items()} == dict.fromkeys(
+            [f"observation.images.{camera}" for camera in ("Front", "Fast", "Slow")], len(file.episodes)
+        )
     assert check_session(made) == []
 
 
