@@ -16,10 +16,15 @@ from lucky_recorder.koyu.manifest import bundle_folders, is_reward
 from lucky_recorder.koyu.metadata import read_sidecar
 from lucky_recorder.koyu.overlays import Overlay, read_overlay
 from lucky_recorder.koyu.recovery import is_written
+from lucky_recorder.session.about import text
 from lucky_recorder.storage.untrusted import Folder
 
 # What a sidecar says that is a column of the table of episodes (spec: episode.json).
-_TEXTS = ("recorded_at", "collection_mode", "source_run_id", "source_checkpoint", "policy_name", "robot", "dataset")
+_TEXTS = (
+    *("recorded_at", "collection_mode", "source_run_id", "source_checkpoint", "policy_name", "robot", "dataset"),
+    *("seed", "end_reason"),
+)
+_ANNOTATIONS = "annotations"
 _NUMBERS = ("reward", "fps", "record_hz")
 
 
@@ -150,6 +155,9 @@ class Bundled:
         values: dict[str, Any] = {"episode_index": number, "id": entry.id, "length": entry.length}
         values |= {name: _text(sidecar.get(name)) for name in ("task", "task_description", *_TEXTS)}
         values |= {name: _number(sidecar.get(name)) for name in _NUMBERS}
+        # A text of JSON, as a session's table has it.
+        notes = sidecar.get(_ANNOTATIONS)
+        values[_ANNOTATIONS] = text(notes) if isinstance(notes, dict) and notes else None
         reward = sidecar.get("reward")
         values["success"] = is_reward(reward) and reward >= layout.GOOD_REWARD  # type: ignore[operator]  # a number
         return Known(number, entry.id, entry.length, tasks, values)
@@ -158,7 +166,7 @@ class Bundled:
 def table_of(episodes: Iterable[Known]) -> pa.Table:
     """Return the table of episodes that conditions are asked of."""
     fields = [("episode_index", pa.int64()), ("id", pa.string()), ("length", pa.int64())]
-    fields += [(name, pa.string()) for name in ("task", "task_description", *_TEXTS)]
+    fields += [(name, pa.string()) for name in ("task", "task_description", *_TEXTS, _ANNOTATIONS)]
     fields += [(name, pa.float64()) for name in _NUMBERS] + [("success", pa.bool_())]
     return pa.Table.from_pylist([episode.values for episode in episodes], pa.schema(fields))
 

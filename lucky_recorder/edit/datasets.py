@@ -85,7 +85,8 @@ def select(
         where: Only those of which this SQL expression is true. Its names are ``episode_index``, ``id``, ``length``,
             ``success``, and what ``episode.json`` says: ``task``, ``task_description``, ``reward``, ``fps``,
             ``record_hz``, ``recorded_at``, ``collection_mode``, ``source_run_id``, ``source_checkpoint``,
-            ``policy_name``, ``robot``, ``dataset``; ``pip install "lucky-recorder[sql]"``.
+            ``policy_name``, ``robot``, ``dataset``, ``seed``, ``end_reason``, and ``annotations`` as a text of JSON;
+            ``pip install "lucky-recorder[sql]"``.
         name: As for `merge`.
         dry_run: As for `merge`.
         on_episode: As for `merge`.

@@ -18,6 +18,8 @@ from lucky_recorder.koyu.check import check_koyu
 from tests.edit.bundling import LIFT, LOWER, bundle_id, dataset, events, ids, label, manifest, sidecar
 from tests.edit.shaping import hashes
 
+SAID = {"seed": "5", "end_reason": "success", "annotations": {"operator": "Zoë", "rating": 4}}
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
@@ -27,7 +29,7 @@ def source(tmp_path: Path) -> Path:
         3: {"task": "lower-the-cube", "task_description": LOWER},
         4: {"events": [*events(LOWER), {"step": 2, "type": "grasp", "task_description": LOWER}]},
         5: {"reward": None},
-        7: {"reward": 0.5, "policy_name": "bc"},
+        7: {"reward": 0.5, "policy_name": "bc"} | SAID,
     }
     return dataset(tmp_path / "source", range(8), (), of=of)
 
@@ -37,7 +39,7 @@ def numbers(path: Path) -> list[int]:
 
 
 def test_merge_says_what_it_did_and_touches_nothing_in_a_dry_run(tmp_path: Path, source: Path) -> None:
-    other = dataset(tmp_path / "other", (8, 7), (), of={7: {"reward": 0.5, "policy_name": "bc"}})
+    other = dataset(tmp_path / "other", (8, 7), (), of={7: {"reward": 0.5, "policy_name": "bc"} | SAID})
     before = hashes(tmp_path)
     meant = datasets.merge([source, other], tmp_path / "made", dry_run=True)
     assert meant == Shaped(tmp_path / "made", 9, sum(range(3, 12)), 1)
@@ -114,6 +116,9 @@ def test_the_table_of_conditions_has_what_a_sidecar_says(source: Path) -> None:
         "policy_name": "bc",
         "robot": None,
         "dataset": None,
+        "seed": "5",
+        "end_reason": "success",
+        "annotations": '{"operator": "Zoë", "rating": 4}',
         "reward": 0.5,
         "fps": 50.0,
         "record_hz": 50.0,
