@@ -119,7 +119,7 @@ class Assembly:
         for number, part in enumerate(self.parts):
             if number == len(self.parts) - 1:
                 # Those of which no episode is are not lost; the last one lists them.
-                sink.know(task for source in self._sources() for task in self._named(source.folder.tasks))
+                sink.know([task for source in self._sources() for task in self._named(source.folder.tasks)])
             takes += part.source.takes(part.episode)
             self._write(part, number, takes, streams[id(part.source)], sink)
             on_episode(number + 1, len(self.parts))

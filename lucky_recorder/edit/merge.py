@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from lucky_recorder.edit.pick import OnEpisode, Pick, named_once, opened
+from lucky_recorder.edit.pick import OnEpisode, every, named_once, opened
 from lucky_recorder.edit.shaped import Shaped, made
 from lucky_recorder.errors import SettingsError
 
@@ -41,8 +41,7 @@ def merge(
         lr.merge(["monday", "tuesday"], "both")
         ```
     """
-    every = [opened(path) for path in named_once(sessions)]
-    picks = [Pick(session, episode.index) for session in every for episode in session]
+    picks = [pick for path in named_once(sessions) for pick in every(opened(path))]
     return made(picks, output, len(picks), dry_run=dry_run, on_episode=on_episode)
 
 
@@ -76,5 +75,5 @@ def rename_task(
         raise SettingsError.of("old", old, f"{source.path} has no such task; it has {source.tasks}")
     if not isinstance(new, str) or not new.strip() or new == old:
         raise SettingsError.of("new", new, "give another description")
-    picks = [Pick(source, episode.index) for episode in source]
+    picks = every(source)
     return made(picks, output, len(picks), dry_run=dry_run, on_episode=on_episode, rename={old: new})

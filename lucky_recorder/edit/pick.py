@@ -33,6 +33,11 @@ class Pick(NamedTuple):
     stop: int | None = None
 
 
+def every(session: Session) -> list[Pick]:
+    """Return all episodes of a session, in order."""
+    return [Pick(session, index) for index in session.episodes["episode_index"].to_pylist()]
+
+
 def opened(path: str | Path) -> Session:
     """Open a session that episodes are to be taken from.
 

@@ -137,9 +137,15 @@ class Source:
         """Return the episodes that a data file holds."""
         return self._places[1][place]
 
+    @cached_property
+    def _lengths(self) -> dict[int, int]:
+        rows = self.folder.episodes.select([keys.EPISODE_INDEX, "length"]).to_pylist()
+        return {row[keys.EPISODE_INDEX]: self.folder.count(row, "length") for row in rows}
+
     def window(self, index: int, first: int = 0, stop: int | None = None) -> Window:
         """Return which ticks of an episode are taken."""
-        ticks = self.episode(index).data_ticks
+        # Where no episode has a row, there is no robot.
+        ticks = self._lengths[index] // max(1, len(self.folder.robots))
         return Window(first, ticks if stop is None else stop, ticks)
 
     # What its rows and streams are.
@@ -162,7 +168,9 @@ class Source:
         entity = stored.entity_column(folder.files, name)
         where = str(self.path / name)
         bare = Schema(entity, "", folder.robots, folder.hz, (), self._streams(), self._scans())
-        rows = next(episode.batches())
+        rows = next(episode.batches(), None)
+        if rows is None:
+            raise FormatError(f"{where}: episode {episode.index} has no rows, so it does not show what its columns are")
         for field in bare.leading:
             kind = rows.schema.field(field.name).type if field.name in rows.column_names else None
             if kind != arrow_type(field):

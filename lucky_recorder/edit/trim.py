@@ -72,7 +72,7 @@ def trim(
 
 
 def _picked(source: Session, index: int, start: int, end: int) -> Pick:
-    ticks = source.episode(index).data_ticks
+    ticks = source.episode(index).length // max(1, len(source.robots))
     if start + end >= ticks:
         remedy = (
             f"episode {index} of {source.path} has {ticks} ticks, and nothing would be left; leave it out of episodes"

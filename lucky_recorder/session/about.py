@@ -34,6 +34,11 @@ def row_of(record: EpisodeRecord) -> dict[str, Any]:
     }
 
 
+def noted(row: Row) -> dict[str, Any]:
+    """Return of what a session notes of an episode the values of `features.ABOUT_COLUMNS`, in their order."""
+    return {name: row[name] for name, _ in features.ABOUT_COLUMNS if name in row}
+
+
 def carried(row: Row) -> dict[str, Any]:
     """Return of a row of ``meta/episodes`` what a data file carries: not what says when, nor what has no value."""
     return {name: value for name, value in row.items() if value is not None and name not in features.WHEN}

@@ -141,8 +141,8 @@ def _features(sides: Pair) -> Iterator[str]:
 
 def _feature(key: str, sides: Pair, had: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
     for part in dict.fromkeys((*given, *had)):
-        if part == "info" and isinstance(had.get(part), dict):
-            inner = (had[part], given.get(part, {}))
+        inner = (had.get(part), given.get(part, {}))
+        if part == "info" and isinstance(inner[0], dict) and isinstance(inner[1], dict):
             for name in dict.fromkeys((*inner[1], *inner[0])):
                 if name not in CALIBRATION:
                     yield from _differs(f"{key!r} {name}", sides, inner[0].get(name, _NONE), inner[1].get(name, _NONE))

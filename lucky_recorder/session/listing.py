@@ -33,7 +33,7 @@ def row_of(schema: Schema, chunking: Chunking, record: EpisodeRecord, episode: i
         "dataset_from_index": first,
         "dataset_to_index": first + record.rows,
         "tasks": [description for _, description in sorted(record.tasks.items())],
-        **(about.row_of(record) if record.noted is None else {}),
+        **(about.row_of(record) if record.noted is None else about.noted(record.noted)),
     }
     for key, one in record.videos.items():
         stream = schema.stream(key)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.episode import keys
-from lucky_recorder.episode.parts import let_go
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
-from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
+from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.session import about, carried, layout, lidar, listing, resumed, rows
 from lucky_recorder.session.carried import Carried
@@ -151,7 +150,7 @@ class SessionSink:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
         row = self._metadata.listable(listing.row_of(self._schema, self._chunking, record, episode, self._rows))
         new_tasks = record.new_tasks(len(self._metadata.tasks))
-        columns = {f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats}
+        columns = {f.name: rows.measure(record, f.name) for f in self._schema.columns if f.has_stats}
         finished = Finished(row, columns, self._pixels(record), record.reproducible)
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
         try:
@@ -202,7 +201,7 @@ class SessionSink:
         stream = self._schema.stream(key)
         return layout.video_path(self.root, key, self._chunking.video(episode), stream.suffix)
 
-    def know(self, tasks: Iterable[str]) -> None:
+    def know(self, tasks: Sequence[str]) -> None:
         """Add task descriptions that no episode needs to be of; they are listed with the next episode."""
         self._metadata.tasks += [task for task in tasks if task not in self._metadata.tasks]
 
@@ -391,10 +390,3 @@ class PreparedEpisode:
         """Remove every temporary file."""
         for staged in self._files:
             staged.discard()
-
-
-def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
-    values = record.columns[name]
-    measured = ColumnStatistics.of(values, record.missing.get(name))
-    let_go(values)
-    return measured

@@ -16,7 +16,7 @@ import lucky_recorder as lr
 from lucky_recorder.edit import columns
 from lucky_recorder.edit.assemble import Pick, assemble, plan
 from lucky_recorder.episode import keys
-from lucky_recorder.errors import FormatError
+from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.sink import SessionSink
@@ -215,3 +215,22 @@ def test_a_list_with_a_gap_is_refused(tmp_path: Path) -> None:
     pq.write_table(table.set_column(table.column_names.index("action"), "action", pa.array(broken)), file)
     with pytest.raises(FormatError, match=r"episode 0: column 'action': a list has a gap"):
         assemble(whole(path), tmp_path / "made")
+
+
+def test_an_episode_without_rows_is_refused(tmp_path: Path) -> None:
+    path = write_session(tmp_path / "one", Recorder(streams=(), lengths=(3,)))
+    for file, column in (
+        ("meta/episodes/chunk-000/file-000.parquet", "length"),
+        ("data/chunk-000/file-000.parquet", ""),
+    ):
+        table = pq.ParquetFile(path / file).read()
+        if column:
+            table = table.set_column(table.column_names.index(column), column, pa.array([0]))
+        pq.write_table(table if column else table.slice(0, 0), path / file)
+    for shape in (
+        lambda: assemble([Pick(lr.Session(path), 0)], tmp_path / "made"),
+        lambda: lr.trim(path, tmp_path / "made", end=1),
+    ):
+        with pytest.raises((FormatError, SettingsError)) as raised:
+            shape()
+        assert str(path) in str(raised.value)

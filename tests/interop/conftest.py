@@ -102,10 +102,11 @@ def shaped(tmp_path_factory: pytest.TempPathFactory, pendulum: Truth) -> Truth:
     """The session of `pendulum`, put together in another order, its task renamed, its first episode cut, and split."""
     folder = tmp_path_factory.mktemp("shaped")
     trimmed = trim(pendulum.path, folder / "trimmed", start=20, end=3, episodes=[0]).path
-    parts = [select(trimmed, folder / name, episodes=chosen).path for name, chosen in (("a", "16:"), ("b", ":16"))]
+    chosen = {"a": (trimmed, "16:"), "b": (trimmed, ":16"), "c": (pendulum.path, "1:9")}
+    parts = [select(source, folder / name, episodes=some).path for name, (source, some) in chosen.items()]
     renamed = rename_task(merge(parts, folder / "merged").path, folder / "renamed", "Swing", "Do as you are told").path
     rest = delete(renamed, folder / "rest", episodes="3,20:24").path
-    return Truth(split(rest, {"train": 0.9, "val": 0.1}, output=folder)["train"].path)
+    return Truth(split(rest, {"train": 0.95, "val": 0.05}, output=folder)["train"].path)
 
 
 class LeRobot:
