@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.edit.fit import made_of, refuse_unlike
+from lucky_recorder.edit.partial import claimed, give_name, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
 from lucky_recorder.edit.source import Source, Window
 from lucky_recorder.edit.streams import Streams
 from lucky_recorder.episode import keys
-from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError, StorageError
+from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
@@ -28,13 +29,10 @@ from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
 from lucky_recorder.storage.untrusted import Folder
-from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
 
 __all__ = ["Assembly", "OnEpisode", "Pick", "assemble", "plan"]
 
-_PARTIAL = ".partial"
 _LARGEST = 1000
-_FAULTS_TOLD = 3
 
 
 class _Part(NamedTuple):
@@ -88,14 +86,14 @@ class Assembly:
             StorageError: If the file system refuses, or there is something of its name by now.
             VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
         """
-        partial = _claimed(self.target)
+        partial = claimed(self.target, _is_left)
         try:
             self._fill(
                 SessionSink(partial, self.chunking, metadata_every, log=self._log()),
                 on_episode or (lambda done, total: None),
             )
-            _refuse_faults(partial, self.target)
-            _name(partial, self.target)
+            refuse_faults([f"{f.file}: {f.message}" for f in check_session(partial, decode=False)], self.target)
+            give_name(partial, self.target)
         except BaseException:  # also an interrupt: an unfinished session must not stay behind
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -224,7 +222,7 @@ def plan(
     parts = [_part(pick, sources) for pick in picks]
     if not parts:
         raise SettingsError.of("output", str(target), "no episode is left to write; nothing was written")
-    _refuse_target(target, sources.values())
+    refuse_target(target, (source.path for source in sources.values()))
     _refuse_twice(parts)
     first = parts[0].source
     chunking = layout.Chunking(
@@ -266,14 +264,6 @@ def _refuse_twice(parts: Sequence[_Part]) -> None:
         seen.add(key)
 
 
-def _refuse_target(target: Path, sources: Iterable[Source]) -> None:
-    if os.path.lexists(target):
-        raise SettingsError.of("output", str(target), "is there already; name a new folder")
-    for source in sources:
-        if source.path.resolve() in target.resolve().parents:
-            raise SettingsError.of("output", str(target), f"lies inside {source.path}; name a folder beside it")
-
-
 def _grouping(field: str, asked: int | None, otherwise: int) -> int:
     if asked is None:
         return otherwise
@@ -290,44 +280,7 @@ def _refuse_many(episodes: int, chunking: layout.Chunking) -> None:
         raise SettingsError.of("files_per_chunk", chunking.files_per_chunk, remedy)
 
 
-def _claimed(target: Path) -> Path:
-    """Make the folder in which a session becomes whole; no other process can make it too."""
-    partial = target.with_name(target.name + _PARTIAL)
-    make_folder(partial.parent)
-    if os.path.lexists(partial):
-        _remove_abandoned(partial)
-    with storage_errors(partial):
-        partial.mkdir()
-    return partial
-
-
-def _remove_abandoned(partial: Path) -> None:
-    """Remove what is left of an assembly that did not end; what holds anything else stays, and is told of."""
-    files = [] if partial.is_symlink() or not partial.is_dir() else Folder(partial).files()
-    files = [name for name in files if name not in reserve.left_in(partial)]
-    is_own = partial.is_dir() and not partial.is_symlink() and all(map(layout.is_own_file, files))
-    if not is_own or not is_abandoned(partial):
-        remedy = "it is being written, or somebody else's; wait for it, or remove it"
-        raise StorageError(f"{partial}: is there already: {remedy}")
-    with storage_errors(partial):
-        shutil.rmtree(partial)
-
-
-def _refuse_faults(partial: Path, target: Path) -> None:
-    faults = check_session(partial, decode=False)
-    if faults:
-        told = "; ".join(f"{fault.file}: {fault.message}" for fault in faults[:_FAULTS_TOLD])
-        more = f"; and {len(faults) - _FAULTS_TOLD} more" if len(faults) > _FAULTS_TOLD else ""
-        raise FormatError(
-            f"{target}: what was made has faults, and was removed: {told}{more}. They are its sources': "
-            "`lucky-recorder check` tells them"
-        )
-
-
-def _name(partial: Path, target: Path) -> None:
-    with storage_errors(target):
-        # A folder would take the place of an empty one.
-        if os.path.lexists(target):
-            raise StorageError(f"{target}: is there by now; it stays, and what was made is removed")
-        partial.rename(target)
-        sync_folder(target.parent)
+def _is_left(partial: Path) -> bool:
+    """Tell whether a folder is what is left of an assembly that did not end; one that holds anything else is not."""
+    files = [name for name in Folder(partial).files() if name not in reserve.left_in(partial)]
+    return all(map(layout.is_own_file, files)) and is_abandoned(partial)

@@ -27,8 +27,8 @@ from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
 from lucky_recorder.koyu.bundle import link_video
 from lucky_recorder.koyu.index import Feature
+from lucky_recorder.koyu.kinds import OPTIONAL
 from lucky_recorder.koyu.layout import GOOD_REWARD
-from lucky_recorder.koyu.manifest import OPTIONAL
 from lucky_recorder.koyu.metadata import about_of
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lucky_recorder.edit.numbers import listed
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session.metadata import VIEW
 from lucky_recorder.session.reader import Session
@@ -64,51 +65,22 @@ def refuse_others(path: Path, is_video_only: bool, info: Mapping[str, Any]) -> N
 
 
 def numbers(session: Session, asked: str | Iterable[int]) -> set[int]:
-    """Return the episodes that somebody has named, such as ``"0:40,52"``; an end is not one of them.
-
-    Raises:
-        SettingsError: If it is written otherwise, or names episodes that are not there.
-    """
-    there = {episode: None for episode in session.episodes["episode_index"].to_pylist()}
-    last = max(there, default=-1) + 1
-    found = _written(asked, last) if isinstance(asked, str) else list(asked)
-    if wrong := [n for n in found if type(n) is not int or n not in there]:
-        has = f"{session.path} has the episodes 0 to {last - 1}" if there else f"{session.path} has none"
-        raise SettingsError.of("episodes", asked, f"there is no episode {wrong[0]}; {has}")
-    return set(found)
+    """Return the episodes of a session that somebody has named; see `listed`."""
+    return listed(session.path, session.episodes["episode_index"].to_pylist(), asked)
 
 
-def _written(asked: str, last: int) -> list[int]:
-    found: list[int] = []
-    for part in asked.split(","):
-        first, colon, stop = (text.strip() for text in part.partition(":"))
-        bounds = [text for text in (first, stop) if text]
-        if not all(text.isascii() and text.isdecimal() and len(text) < 10 for text in bounds) or not (first or colon):
-            raise SettingsError.of("episodes", asked, "write numbers and ranges such as 0:40,52; an end is left out")
-        if not colon:
-            found.append(int(first))
-            continue
-        begin, end = int(first or 0), int(stop or last)
-        if begin >= end or end > last:
-            raise SettingsError.of(
-                "episodes", asked, f"{part.strip()}: there are the episodes 0 to {last - 1}, as 0:{last}"
-            )
-        found += range(begin, end)
-    return found
-
-
-def named_once(sessions: Iterable[str | Path]) -> list[Path]:
-    """Return paths of sessions, each of which is named once.
+def named_once(sessions: Iterable[str | Path], field: str = "sessions") -> list[Path]:
+    """Return paths of sessions, or of datasets, each of which is named once.
 
     Raises:
         SettingsError: If there is none, or one is named twice.
     """
     if isinstance(sessions, str | Path):
-        raise SettingsError.of("sessions", sessions, "give a list of sessions")
+        raise SettingsError.of(field, sessions, f"give a list of {field}")
     paths = [Path(path) for path in sessions]
     if not paths:
-        raise SettingsError.of("sessions", [], "name the sessions to be merged")
+        raise SettingsError.of(field, [], f"name the {field} to be merged")
     real = [os.path.realpath(path) for path in paths]
     if twice := [path for path, one in zip(paths, real, strict=True) if real.count(one) > 1]:
-        raise SettingsError.of("sessions", str(twice[0]), "is named twice")
+        raise SettingsError.of(field, str(twice[0]), "is named twice")
     return paths

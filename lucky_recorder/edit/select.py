@@ -64,7 +64,7 @@ def select(
     if min_length is not None:
         chosen &= {e.index for e in source if e.length >= min_length}
     if where is not None:
-        chosen &= sql.where(source, where)
+        chosen &= sql.where(source.episodes, where)
     if not chosen:
         raise SettingsError(f"select: none of the {len(source)} episodes of {source.path} meets every condition")
     return _made(source, chosen, output, dry_run, on_episode)

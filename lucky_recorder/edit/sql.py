@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
-from lucky_recorder.session.reader import Session
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,18 +28,17 @@ _CLOSED: dict[str, Any] = {
 }
 
 
-def where(session: Session, condition: str) -> set[int]:
+def where(table: pa.Table, condition: str) -> set[int]:
     """Return the episodes of which an SQL expression is true.
 
     Args:
-        session: The session. Its episodes are the table ``episodes``; the names of its columns are those of
-            ``meta/episodes`` with an underscore for each character that is no letter or digit.
+        table: The episodes, with a column ``episode_index``. In the condition the table is ``episodes``, and the names
+            of its columns have an underscore for each character that is no letter or digit.
         condition: One expression, such as ``success AND length > 100``.
 
     Raises:
         SettingsError: If DuckDB is not there, or the condition is no expression, or of columns that are not there.
     """
-    table = session.episodes
     plain = [re.sub(r"\W", "_", name) for name in table.column_names]
     twice = Counter(plain)
     # Two that would have one name keep their own, which can be quoted.

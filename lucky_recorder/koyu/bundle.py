@@ -9,7 +9,7 @@ from typing import Any
 
 from lucky_recorder.koyu import layout, rows
 from lucky_recorder.koyu.rows import Parts
-from lucky_recorder.storage.write import link, storage_errors, sync_file, sync_folder, write_json
+from lucky_recorder.storage.write import link, make_folder, storage_errors, sync_file, sync_folder, write_json
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,34 @@ def write(folder: Path, bundle: Bundle) -> None:
     write_json(folder / layout.SIDECAR, dict(bundle.sidecar))
     with storage_errors(folder):
         sync_folder(folder)
+
+
+def link_files(folder: Path, files: Mapping[str, Path], sidecar: Mapping[str, Any] | None = None) -> None:
+    """Make a new folder of the files of a bundle that is committed, durably: linked, or copied where links fail.
+
+    Args:
+        folder: The new folder.
+        files: The bundle's files by their name in it.
+        sidecar: The content of ``episode.json`` where it is to be another: that file is written anew, and not linked.
+
+    Raises:
+        StorageError: If the file system refuses.
+    """
+    with storage_errors(folder):
+        folder.mkdir()
+    folders = {folder}
+    for name, source in files.items():
+        if sidecar is not None and name == layout.SIDECAR:
+            continue
+        target = folder / name
+        make_folder(target.parent)
+        folders.add(target.parent)
+        link_video(source, target)
+    if sidecar is not None:
+        write_json(folder / layout.SIDECAR, dict(sidecar))
+    with storage_errors(folder):
+        for one in sorted(folders, reverse=True):
+            sync_folder(one)
 
 
 def link_video(source: Path, target: Path) -> None:

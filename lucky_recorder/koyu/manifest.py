@@ -17,15 +17,12 @@ from typing import Any
 
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.koyu import begun, layout
+from lucky_recorder.koyu.kinds import OPTIONAL, alike, all_features, difference, grown
 from lucky_recorder.koyu.metadata import ACTION_SOURCE, read_sidecar
-from lucky_recorder.settings.validators import fold
 from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import locked
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import write_json
-
-OPTIONAL = "optional_features"
-"""The manifest's field for the features that some of the bundles have, and not all; left out where there are none."""
 
 _FASTEST = 1e9
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:manifest")
@@ -68,9 +65,15 @@ def identity(name: str, type_: str, action_source: str) -> dict[str, Any]:
     return {"name": name, "type": type_, ACTION_SOURCE: action_source}
 
 
-def manifest_id(name: str) -> str:
-    """Return the id of a dataset's manifest: the same for the same name, also when it is made anew."""
-    return f"mf_{uuid.uuid5(_NAMESPACE, name).hex}"
+def manifest_id(name: str, bundles: Iterable[str] = ()) -> str:
+    """Return the id of a dataset's manifest: the same for the same name, also when it is made anew.
+
+    Args:
+        name: The dataset's name.
+        bundles: The ids of its bundles, of one that is made at once of others' bundles: two such datasets often have
+            one name, such as ``train``, and are not the same.
+    """
+    return f"mf_{uuid.uuid5(_NAMESPACE, chr(10).join((name, *bundles))).hex}"
 
 
 def entry_of(sidecar: Mapping[str, Any]) -> Entry:
@@ -124,8 +127,8 @@ def _refuse(dataset: Path, manifest: Mapping[str, Any], fields: Mapping[str, Any
         if name == "id" or (name == ACTION_SOURCE and theirs is None):
             continue
         if name == "features":
-            _refuse_alike(dataset, _all_features(manifest), mine)
-            name, theirs, mine = _difference(_all_features(manifest), mine)
+            _refuse_alike(dataset, all_features(manifest), mine)
+            name, theirs, mine = difference(all_features(manifest), mine)
         if theirs != mine:
             raise SettingsError(
                 f"{dataset}: {name} is {shown(theirs)} in this dataset and {shown(mine)} here; "
@@ -135,47 +138,11 @@ def _refuse(dataset: Path, manifest: Mapping[str, Any], fields: Mapping[str, Any
 
 def _refuse_alike(dataset: Path, theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     """Refuse a new feature whose name is to some file system that of one that is there."""
-    known = {fold(key): key for key in theirs}
-    for key in mine:
-        if key not in theirs and (other := known.get(fold(key))) is not None:
-            raise SettingsError(
-                f"{dataset}: features: {key!r} is the same name on some systems as {other!r}, which this dataset has "
-                f"({key!a} and {other!a}); use that one, or give another koyu.name or koyu.path"
-            )
-
-
-def _all_features(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every feature that a manifest knows of: those of all its bundles, and those of some."""
-    return {**manifest.get(OPTIONAL, {}), **manifest.get("features", {})}
-
-
-def _difference(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[str, Any, Any]:
-    """Return the first feature of both that differs in dtype or shape, and both sides of it."""
-    # A key that one side lacks is no difference: a dataset may grow (spec: Evolution rules, 1).
-    for key in [key for key in mine if key in theirs]:
-        there, here = _kind(theirs[key]), _kind(mine[key])
-        if there != here:
-            return f"features[{key!r}]", there, here
-    return "features", None, None
-
-
-def _grown(manifest: Mapping[str, Any], features: Mapping[str, Any], is_first: bool) -> dict[str, Any]:
-    """Return a manifest's fields of features when a bundle with these is added: ``features`` are those of every bundle.
-
-    A reader takes it that each bundle has all of ``features``, so a key that one of them lacks moves to `OPTIONAL`.
-    """
-    if is_first:
-        return {"features": dict(features), OPTIONAL: {}}
-    known = {**features, **_all_features(manifest)}
-    shared = [key for key in manifest.get("features", features) if key in features]
-    return {
-        "features": {key: known[key] for key in shared},
-        OPTIONAL: {key: feature for key, feature in known.items() if key not in shared},
-    }
-
-
-def _kind(feature: object) -> object:
-    return {k: feature.get(k) for k in ("dtype", "shape")} if isinstance(feature, Mapping) else feature
+    for other, key in alike(theirs, mine):
+        raise SettingsError(
+            f"{dataset}: features: {key!r} is the same name on some systems as {other!r}, which this dataset has "
+            f"({key!a} and {other!a}); use that one, or give another koyu.name or koyu.path"
+        )
 
 
 class ManifestWriter:
@@ -227,8 +194,8 @@ class ManifestWriter:
             # Another writer may have brought another kind of a feature meanwhile.
             mine = self._description.features
             _refuse(self._dataset, manifest, {"features": mine})
-            grown = {**manifest, **_grown(manifest, mine, not listed)}
-            self._write(grown, [*listed, *(e for e in self._pending if e["id"] not in known)])
+            fields = {**manifest, **grown(manifest, mine, not listed)}
+            self._write(fields, [*listed, *(e for e in self._pending if e["id"] not in known)])
         self._pending = []
 
     def _write(self, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> None:
@@ -248,11 +215,11 @@ def _with_bundles(dataset: Path, manifest: Mapping[str, Any], sidecars: Iterable
     known = dict(manifest)
     is_first = not manifest.get("episodes")
     for sidecar in sidecars:
-        name, theirs, mine = _difference(_all_features(known), sidecar["features"])
+        name, theirs, mine = difference(all_features(known), sidecar["features"])
         if theirs != mine:
             bundle = layout.bundle_name(sidecar["capture_id"])
             raise FormatError(f"{dataset}: {bundle}: {name} is {shown(mine)}, and {shown(theirs)} in others before it")
-        known |= _grown(known, sidecar["features"], is_first)
+        known |= grown(known, sidecar["features"], is_first)
         is_first = False
     return known
 

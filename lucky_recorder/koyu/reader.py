@@ -14,7 +14,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.koyu.bundles import Bundles
 from lucky_recorder.koyu.index import Entry, Feature, Index, read_index
-from lucky_recorder.koyu.manifest import OPTIONAL
+from lucky_recorder.koyu.kinds import OPTIONAL
 from lucky_recorder.koyu.overlays import open_overlays
 from lucky_recorder.koyu.pool import Rows
 from lucky_recorder.settings import validators as v

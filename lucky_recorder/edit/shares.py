@@ -1,0 +1,98 @@
+"""How episodes are shared out among parts: a pure matter of numbers, the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from lucky_recorder.edit.pick import OnEpisode
+from lucky_recorder.errors import FormatError, SettingsError
+from lucky_recorder.storage.names import part
+
+_ROUNDING = 1e-9
+
+
+def after(done: int, total: int, on_episode: OnEpisode | None) -> OnEpisode | None:
+    """Return what is called after each episode of a part, when the parts before it have so many."""
+    return None if on_episode is None else lambda here, _: on_episode(done + here, total)
+
+
+def shares_of(parts: Mapping[str, float]) -> dict[str, Fraction]:
+    """Return how much each part is to have, 1 together.
+
+    Raises:
+        SettingsError: If they are not 1 together, or a name is no name of a folder.
+    """
+    for name, share in parts.items():
+        try:
+            part(name)
+        except FormatError as error:
+            raise SettingsError.of("parts", name, f"is no name of a folder ({error})") from error
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+            raise SettingsError.of("parts", {name: share}, "give a part of the episodes, above 0 and up to 1")
+    total = math.fsum(parts.values())
+    if abs(total - 1) > _ROUNDING:
+        raise SettingsError.of("parts", dict(parts), f"are {total:g} together, and have to be 1")
+    # By its digits: 0.1 is a tenth.
+    exact = {name: Fraction(str(share)) for name, share in parts.items()}
+    whole = sum(exact.values())
+    return {name: share / whole for name, share in exact.items()}
+
+
+def folders_of(names: Iterable[str], output: str | Path | Mapping[str, str | Path]) -> dict[str, Path]:
+    """Return the folder of each part: one of its name in a folder, or its own.
+
+    Raises:
+        SettingsError: If a part has none, or two have one.
+    """
+    if not isinstance(output, Mapping):
+        return {name: Path(output) / name for name in names}
+    if set(output) != set(names):
+        raise SettingsError.of("output", dict(output), f"give a folder for each of {', '.join(names)}")
+    folders = {name: Path(output[name]) for name in names}
+    real = [os.path.realpath(folder) for folder in folders.values()]
+    if len(set(real)) < len(real):
+        raise SettingsError.of("output", dict(output), "give each part a folder of its own")
+    return folders
+
+
+def shared_out(
+    episodes: Iterable[tuple[int, tuple[str, ...]]], shares: Mapping[str, Fraction], seed: int
+) -> dict[str, list[int]]:
+    """Return the episodes of each part.
+
+    Args:
+        episodes: Their numbers, and the tasks by which they are shared out: those of each by themselves.
+        shares: How much of them each part is to have, 1 together.
+        seed: Another one shares them out in another way.
+
+    Raises:
+        SettingsError: If a part would have none.
+    """
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for index, tasks in episodes:
+        groups.setdefault(tasks, []).append(index)
+    chosen: dict[str, list[int]] = {name: [] for name in shares}
+    # Kept from group to group: rounding must not take the same part short each time.
+    owed = dict.fromkeys(shares, Fraction(0))
+    for tasks in sorted(groups):
+        for name in shares:
+            owed[name] += shares[name] * len(groups[tasks])
+        for index in _shuffled(groups[tasks], seed):
+            most = max(shares, key=owed.__getitem__)
+            owed[most] -= 1
+            chosen[most].append(index)
+    if empty := [name for name in shares if not chosen[name]]:
+        there = sum(map(len, groups.values()))
+        remedy = f"of {there} episodes none would come into {empty[0]!r}; give it a larger part, or leave it out"
+        raise SettingsError.of("parts", {name: float(share) for name, share in shares.items()}, remedy)
+    return chosen
+
+
+def _shuffled(episodes: Sequence[int], seed: int) -> list[int]:
+    """Return episodes in an order that follows from the seed, the same in every version of every library."""
+    return sorted(episodes, key=lambda index: hashlib.blake2b(f"{seed}:{index}".encode()).digest())
