@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from lucky_recorder.edit import sql
 from lucky_recorder.edit.numbers import listed
@@ -241,7 +241,7 @@ def rename_task(
     return _made(planned, len(source), dry_run, on_episode)
 
 
-def trim(dataset: str | Path, *_: object, **__: object) -> NoReturn:
+def trim(dataset: str | Path, *_: object, **__: object) -> Shaped:
     """Refuse to cut rows off the episodes of a dataset.
 
     Raises:

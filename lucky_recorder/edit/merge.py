@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from lucky_recorder.edit import datasets
+from lucky_recorder.edit.both import or_datasets
 from lucky_recorder.edit.pick import OnEpisode, every, named_once, opened
 from lucky_recorder.edit.shaped import Shaped, made
 from lucky_recorder.errors import SettingsError
@@ -12,6 +14,7 @@ from lucky_recorder.errors import SettingsError
 __all__ = ["merge", "rename_task"]
 
 
+@or_datasets(datasets.merge)
 def merge(
     sessions: Iterable[str | Path],
     output: str | Path,
@@ -25,7 +28,7 @@ def merge(
     exact. Tasks of one description are one task. The sessions stay as they are.
 
     Args:
-        sessions: The sessions' folders.
+        sessions: The sessions' folders, or those of koyu datasets.
         output: The new session's folder; there must be nothing of that name.
         dry_run: Say only what would be done, after all that can be refused was.
         on_episode: Called after each episode: how many are done, and how many there are.
@@ -45,6 +48,7 @@ def merge(
     return made(picks, output, len(picks), dry_run=dry_run, on_episode=on_episode)
 
 
+@or_datasets(datasets.rename_task)
 def rename_task(
     session: str | Path,
     output: str | Path,
@@ -57,7 +61,7 @@ def rename_task(
     """Write a session's episodes as a new session in which a task has another description.
 
     Args:
-        session: The session's folder.
+        session: The session's folder, or a koyu dataset's.
         output: The new session's folder.
         old: The description of the task.
         new: What it becomes. Where there is such a task already, the two become one.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from lucky_recorder.edit import sql
+from lucky_recorder.edit import datasets, sql
+from lucky_recorder.edit.both import or_datasets
 from lucky_recorder.edit.pick import OnEpisode, Pick, numbers, opened
 from lucky_recorder.edit.shaped import Shaped, made
 from lucky_recorder.errors import SettingsError
@@ -14,6 +15,7 @@ from lucky_recorder.session.reader import Session
 __all__ = ["delete", "select"]
 
 
+@or_datasets(datasets.select)
 def select(
     session: str | Path,
     output: str | Path,
@@ -31,7 +33,7 @@ def select(
     All tasks stay listed, also one of which no episode is left.
 
     Args:
-        session: The session's folder.
+        session: The session's folder, or a koyu dataset's.
         output: The new session's folder; there must be nothing of that name.
         success_only: Only those that succeeded.
         tasks: Only those in which one of these tasks occurs.
@@ -82,6 +84,7 @@ def _made(source: Session, chosen: set[int], output: str | Path, dry_run: bool, 
     return made(picks, output, len(source), dry_run=dry_run, on_episode=on_episode)
 
 
+@or_datasets(datasets.delete)
 def delete(
     session: str | Path,
     output: str | Path,
@@ -93,7 +96,7 @@ def delete(
     """Write a session's episodes but for some as a new session, in their order; the session itself stays as it is.
 
     Args:
-        session: The session's folder.
+        session: The session's folder, or a koyu dataset's.
         output: The new session's folder; there must be nothing of that name.
         episodes: Those that are left out, by number: ``"0:40,52"``, an end is left out, or the numbers themselves.
         dry_run: As for `select`.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from lucky_recorder.edit import datasets
+from lucky_recorder.edit.both import or_datasets
 from lucky_recorder.edit.pick import OnEpisode, Pick, opened
 from lucky_recorder.edit.shaped import Shaped, made
 from lucky_recorder.edit.shares import after, folders_of, shared_out, shares_of
@@ -12,6 +14,7 @@ from lucky_recorder.edit.shares import after, folders_of, shared_out, shares_of
 __all__ = ["split"]
 
 
+@or_datasets(datasets.split)
 def split(
     session: str | Path,
     parts: Mapping[str, float],
@@ -28,7 +31,7 @@ def split(
     episodes can make them: what is left over goes to the part that lacks most.
 
     Args:
-        session: The session's folder.
+        session: The session's folder, or a koyu dataset's.
         parts: How much of the episodes each part is to have, by its name; together 1.
         output: The folder in which each part is a session of its name; or each one's own folder, by name.
         seed: Another one shares them out in another way.

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lucky_recorder.edit import datasets
+from lucky_recorder.edit.both import or_datasets
 from lucky_recorder.edit.pick import OnEpisode, Pick, numbers, opened
 from lucky_recorder.edit.shaped import Shaped, made
 from lucky_recorder.errors import SettingsError
@@ -21,6 +23,7 @@ else:
 __all__ = ["trim"]
 
 
+@or_datasets(datasets.trim)
 def trim(
     session: str | Path,
     output: str | Path,
@@ -42,7 +45,7 @@ def trim(
     ten frames in those of this recorder. It can end anywhere.
 
     Args:
-        session: The session's folder.
+        session: The session's folder, or a koyu dataset's.
         output: The new session's folder; there must be nothing of that name.
         start: Ticks that are cut off at the beginning; a tick is a row of each robot.
         end: Ticks that are cut off at the end.

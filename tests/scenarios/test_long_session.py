@@ -64,8 +64,10 @@ def test_a_long_session_lies_where_the_arithmetic_says(long_session: Any) -> Non
     data = [divmod(file, FILES) for file in range(-(-KEPT // PER_FILE))]
     videos = [divmod(episode, FILES) for episode in range(KEPT)]
     metas = [divmod(file, FILES) for file in range(5)]
+    (model,) = path.glob("meta/models/*.mjb")
     expected = {
-        *("meta/info.json", "meta/stats.json", "meta/tasks.parquet"),
+        *("meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/provenance.json"),
+        f"meta/models/{model.name}",
         *(f"data/chunk-{c:03d}/file-{f:03d}.parquet" for c, f in data),
         *(f"videos/observation.images.seen/chunk-{c:03d}/file-{f:03d}.mp4" for c, f in videos),
         *(f"meta/episodes/chunk-{c:03d}/file-{f:03d}.parquet" for c, f in metas),

@@ -1,0 +1,65 @@
+"""Sessions and koyu datasets are shaped by the same functions: which of the two is meant, the folder says."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.lazy import lazy
+from lucky_recorder.session.layout import INFO_PATH
+from lucky_recorder.storage.untrusted import format_errors
+
+if TYPE_CHECKING:
+    from lucky_recorder.koyu import recovery
+else:
+    # It imports av, and `import *` is to be quick.
+    recovery = lazy("lucky_recorder.koyu.recovery")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def or_datasets(of_datasets: Callable[..., T]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Have a function that is of sessions do the same with koyu datasets.
+
+    Args:
+        of_datasets: Does it; it takes the same arguments.
+    """
+
+    def decorate(of_sessions: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(of_sessions)
+        def either(*args: P.args, **kwargs: P.kwargs) -> T:
+            given: Any = args[0] if args else next(iter(kwargs.values()), None)
+            if not _are_datasets(given):
+                return of_sessions(*args, **kwargs)
+            # Their first parameter has another name there.
+            rest = kwargs if args else dict([*kwargs.items()][1:])
+            return of_datasets(given, *args[1:], **rest)
+
+        return either
+
+    return decorate
+
+
+def _are_datasets(given: object) -> bool:
+    """Tell whether paths are those of koyu datasets.
+
+    Raises:
+        SettingsError: If only some of them are.
+    """
+    paths = [given] if isinstance(given, str | Path) else given if isinstance(given, Iterable) else []
+    paths = list(paths) if isinstance(paths, list | tuple) else []
+    datasets = [path for path in paths if isinstance(path, str | Path) and _is_dataset(Path(path))]
+    if datasets and len(datasets) < len(paths):
+        other = next(path for path in paths if path not in datasets)
+        remedy = f"is a koyu dataset, and {other} is none; merge sessions with sessions, and datasets with datasets"
+        raise SettingsError.of("sessions", str(datasets[0]), remedy)
+    return bool(datasets)
+
+
+def _is_dataset(path: Path) -> bool:
+    with format_errors(path):
+        return path.is_dir() and not (path / INFO_PATH).exists() and recovery.is_dataset(path)
