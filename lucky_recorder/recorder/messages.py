@@ -63,6 +63,7 @@ class Ended(NamedTuple):
         entities: The robots' ids, in the order of their rows.
         is_seeded: Whether every reset in it was given a seed.
         began_ns: When it began, nanoseconds since 1970.
+        lane: The number of its lane; 0 where that is the only one.
     """
 
     take: int
@@ -74,6 +75,7 @@ class Ended(NamedTuple):
     entities: Sequence[int]
     is_seeded: bool
     began_ns: int
+    lane: int = 0
 
 
 class Counts:

@@ -163,7 +163,7 @@ class Observer:
         self._ticks.refuse_inside("stop_recording")
         with self._recorder.lock:
             self._recorder.require_session("stop_recording")
-            self._recorder.close("stop_recording() was called")
+            self._recorder.leave("stop_recording() was called")
 
     def flush(self) -> None:
         """Wait until every ended episode is committed.
@@ -342,7 +342,7 @@ class Observer:
         """Stop an open session."""
         with self._recorder.lock:
             if self.is_recording:
-                self._recorder.close("stop_recording() was called")
+                self._recorder.leave("stop_recording() was called")
 
     def __getstate__(self) -> NoReturn:
         raise StateError("an Observer holds a thread and open files and cannot be pickled; make one in each process")

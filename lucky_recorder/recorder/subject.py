@@ -14,6 +14,7 @@ import numpy as np
 from lucky_recorder.capture import find, rates
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.pulse import Beat, Pulse, is_reset
+from lucky_recorder.capture.snapshot import Scenes
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.recorder.arrival import FINAL_INFO, FINAL_OBSERVATIONS
@@ -53,8 +54,12 @@ class Subject:
         self._pulse = simulator.pulse_of(located.found.data) if located else None
         return located.found if located else None
 
-    def open_source(self, settings: RecorderSettings) -> Source:
+    def open_source(self, settings: RecorderSettings, scenes: Scenes) -> Source:
         """Look at the environment for the first time.
+
+        Args:
+            settings: What is recorded.
+            scenes: What all lanes of the recording copy scenes into.
 
         Raises:
             SettingsError: If it cannot be recorded so.
@@ -64,7 +69,7 @@ class Subject:
         model, data = found or (None, None)
         render = self.env.render if self.env.render_mode == "rgb_array" else None
         clocks = rates.opening(settings, self.env, found is not None)
-        return open_source(settings, model, data, self.env, render, clocks)
+        return open_source(settings, model, data, self.env, render, clocks, scenes)
 
     def follow(self, recording: Recording | None, in_step: bool = False) -> None:
         """Find the simulation again and have it recorded: some environments make a new one, at any time.

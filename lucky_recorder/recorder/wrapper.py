@@ -98,6 +98,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             SettingsError: At the first reset, if the environment does not fit the settings; nothing is on the disk.
         """
         course = self._course
+        self.recorder.raise_owed()
         course.end_if_cut()
         keeps = bool(options and options.get(KEEP_EPISODE)) and course.goes_on
         if options and KEEP_EPISODE in options:
@@ -181,9 +182,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 course.end_by_itself()
         finally:
             try:
-                with self.recorder.lock:
-                    if self.recorder.is_recording:
-                        self.recorder.close("close() was called")
+                self.recorder.leave("close() was called")
             finally:
                 if course.stage is not Stage.CLOSED:
                     course.stage = Stage.CLOSED
@@ -295,6 +294,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Step without a row, unless the environment has begun an episode by itself."""
         # A daemon thread that goes on while Python takes everything down would crash in the simulator.
         leave_if_ending()
+        self.recorder.raise_owed()
         if self._course.begin_if_due():
             return self.step(action)
         before = self._course.subject.beat()
