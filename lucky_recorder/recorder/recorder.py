@@ -255,6 +255,10 @@ class Recorder:
         """Raise at the next call what was raised in another lane, and has ended the session."""
         self._owed = failure
 
+    def forgive(self) -> None:
+        """Owe nothing any more: it was raised to whoever steps this lane, too."""
+        self._owed = None
+
     def raise_owed(self) -> None:
         """Raise what has ended the session and was raised in another lane; once."""
         owed, self._owed = self._owed, None

@@ -167,6 +167,11 @@ def _gymnasiums(env: Any) -> set[str]:
     return {kind.__name__ for kind in type(env).__mro__ if kind.__module__.partition(".")[0] == "gymnasium"}
 
 
+def is_vector(env: Any) -> bool:
+    """Tell whether something is many environments in one, by gymnasium's words or by Stable-Baselines3's."""
+    return "VectorEnv" in _gymnasiums(env) or (hasattr(env, "num_envs") and hasattr(env, "step_async"))
+
+
 def check_environment(env: Any) -> None:
     """Refuse what is no single Gymnasium environment.
 

@@ -1,0 +1,5 @@
+"""Many environments, one session: vector environments, and environments that share a recorder."""
+
+from lucky_recorder.recorder.vector import VectorRecordSession, shared
+
+__all__ = ["VectorRecordSession", "shared"]
