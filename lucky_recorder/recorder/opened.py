@@ -34,8 +34,8 @@ class OfSession(Protocol):
     take: Take | None
     taken: int
 
-    def open_renderer(self) -> None:
-        """Make what draws its model."""
+    def open_renderer(self, other: Source | None = None) -> None:
+        """Make what draws its model, together with another lane's."""
 
     def lay_out(self) -> Layout:
         """Tell the worker what its rows, frames and scans are, and return it."""
@@ -127,7 +127,7 @@ class OpenSession:
             self._refuse_other(lane, difference(known.schema, lane.source.schema))
         if lane.source.has_rates:
             self.settle(lane)
-        lane.open_renderer()
+        lane.open_renderer(known)
         self.lanes.append(lane)
         return self.place
 

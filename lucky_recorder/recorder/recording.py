@@ -75,13 +75,19 @@ class Recording:
 
     # Its beginning, and its session.
 
-    def open_renderer(self) -> None:
+    def open_renderer(self, other: Source | None = None) -> None:
         """Make the GL context if there is none yet, and what draws this lane's model.
+
+        Args:
+            other: What another lane looks at: this one is drawn with what draws that, as far as it looks the same.
 
         Raises:
             GLError: If no GL context can be made.
         """
         self._committer.writers.append(self._writer)
+        renderer = self._devices.renderer
+        if renderer is not None and other is not None and other.renderer is not None:
+            renderer.share(other.renderer)
         model = self.source.model_copy()
         if model is not None:
             self._worker.call(lambda: self._devices.open_renderer(model))
