@@ -80,7 +80,7 @@ class Course:
             self.stage = RECORDED if self._trigger(number) else Stage.SKIPPED
         if not self.is_awaited:
             return
-        if self.stage is RECORDED and not self._recorder.has_room():
+        if self.stage is RECORDED and not self._recorder.may_begin():
             self.stage = Stage.SKIPPED
         if self.stage is not RECORDED:
             self.subject.locate()

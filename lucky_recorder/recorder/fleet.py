@@ -196,6 +196,8 @@ class Fleet:
     def leave(self, lane: int) -> bool:
         """Strike a recorder off the list; returns whether it was the last, so that the session is to be closed."""
         self._members.pop(lane, None)
+        if self.session is not None:
+            self.session.wait_no_more(lane)
         return not any(True for _ in self.members())
 
     def forsake(self) -> None:

@@ -127,6 +127,8 @@ class Observer:
             SettingsError: If the description is empty or registered already.
         """
         self._recorder.require("register_task", State.IDLE, instead=_FOUND)
+        if self._recorder.fleet.is_open:
+            raise StateError(f"register_task() is for before the session, which another lane has opened{_FOUND}")
         return self._recorder.tasks.register(description)
 
     def set_current_task_index(self, index: int) -> None:

@@ -24,6 +24,8 @@ from lucky_recorder.recorder.take import Take
 from lucky_recorder.recorder.worker import Worker, fork_error
 
 _MOST_FRAMES = 4
+# So many episodes of its own a lane leaves out for one that has waited longer.
+_PATIENCE = 3
 
 
 class OfSession(Protocol):
@@ -70,6 +72,8 @@ class OpenSession:
         self._own_sinks = tuple(own_sinks)
         self._tasks = tuple(tasks)
         self._numbers = 0
+        self._waiting: list[int] = []
+        self._passed: dict[int, int] = {}
         self._is_open = False
         self._is_forked = False
         self._is_given_up = False
@@ -211,19 +215,49 @@ class OpenSession:
 
     # How many episodes it is to have.
 
-    def has_room(self, lane: OfSession | None) -> bool:
-        """Tell whether a take that a lane begins now may become an episode, by ``total_episodes``.
+    def is_full(self, lane: OfSession | None) -> bool:
+        """Tell whether a take that a lane begins now could be one too many, by ``total_episodes``.
 
-        Those that are open in other lanes may become one, too: so none is recorded that would be one too many. The
-        worker is waited for where it may have discarded some.
+        Those that are open in other lanes may become episodes, too. The worker is waited for where it may have
+        discarded some.
         """
+        return self._free(lane) <= 0
+
+    def _free(self, lane: OfSession | None) -> int:
         total, counts = self._settings.total_episodes, self.counts
         if total is None or self.is_closed:
-            return True
+            return 1
         others = sum(one.take is not None for one in self.lanes if one is not lane)
         if self.taken - counts.discarded + others >= total and self.taken > counts.kept + counts.discarded:
             self.flush()
-        return self.taken - counts.discarded + others < total
+        return total - (self.taken - counts.discarded + others)
+
+    def may_begin(self, number: int, lane: OfSession | None) -> bool:
+        """Decide whether a lane's episode that begins now is recorded: not where the session could become too long.
+
+        Places that become free again, since attempts were discarded, go to the lanes that have waited longest, so that
+        one that always fails does not keep the last place for itself. A lane may wait for another only so often: that
+        one may never be reset.
+
+        Args:
+            number: The lane's number.
+            lane: The lane; None where it was not recorded yet.
+        """
+        free, waiting = self._free(lane), self._waiting
+        before = waiting.index(number) if number in waiting else len(waiting)
+        if free > before or (free > 0 and self._passed.get(number, 0) >= _PATIENCE):
+            self.wait_no_more(number)
+            return True
+        if number not in waiting:
+            waiting.append(number)
+        self._passed[number] = self._passed.get(number, 0) + (free > 0)
+        return False
+
+    def wait_no_more(self, number: int) -> None:
+        """Keep no place for a lane."""
+        self._passed.pop(number, None)
+        if number in self._waiting:
+            self._waiting.remove(number)
 
     def is_complete(self) -> bool:
         """Tell whether ``total_episodes`` are kept. Only the worker knows, so it is waited for where it may be so."""

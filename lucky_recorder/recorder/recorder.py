@@ -251,13 +251,9 @@ class Recorder:
             # Without a step there is no rate, so nothing could be written: its folder goes.
             self.path = None
 
-    def owe(self, failure: LuckyRecorderError) -> None:
-        """Raise at the next call what was raised in another lane, and has ended the session."""
+    def owe(self, failure: LuckyRecorderError | None) -> None:
+        """Raise at the next call what was raised in another lane, and has ended the session; None: nothing any more."""
         self._owed = failure
-
-    def forgive(self) -> None:
-        """Owe nothing any more: it was raised to whoever steps this lane, too."""
-        self._owed = None
 
     def raise_owed(self) -> None:
         """Raise what has ended the session and was raised in another lane; once."""
@@ -316,10 +312,12 @@ class Recorder:
 
     # Its takes.
 
-    def has_room(self) -> bool:
-        """Whether a take that is begun now may become an episode; see `OpenSession.has_room`."""
+    @_alone
+    def may_begin(self) -> bool:
+        """Decide whether an episode that begins now is recorded; see `OpenSession.may_begin`."""
         with self._stopping():
-            return self.fleet.session is None or self.fleet.session.has_room(self.recording)
+            session = self.fleet.session
+            return session is None or session.may_begin(self.lane, self.recording)
 
     @_alone
     def begin(self, seed: int | None = None) -> Take:
@@ -331,7 +329,7 @@ class Recorder:
         """
         recording = self.require_session("begin_episode")
         self.raise_failure()
-        if self.fleet.has_lanes and not self.has_room():
+        if self.fleet.has_lanes and recording.session.is_full(recording):
             raise StateError(f"total_episodes={self.settings.total_episodes}: each is taken by an episode of a lane")
         if notice := recording.counts.take_notice():
             tell(notice)

@@ -102,7 +102,7 @@ class VectorRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
             yield
         except BaseException:
             for lane in self.lanes:
-                lane.recorder.forgive()
+                lane.recorder.owe(None)
             raise
 
     def close(self, **kwargs: Any) -> None:
