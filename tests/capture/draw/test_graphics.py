@@ -146,7 +146,7 @@ def test_what_a_context_holds_tells_contents_apart() -> None:
         model.geom_size[model.geom_type == int(mujoco.mjtGeom.mjGEOM_BOX)] += 1
 
     assert key() == key() == key(poses) == key(box)
-    keys = {key(), key(texture), key(slices), key(plane), key(name="joint_zoo")}
+    keys = {key(), key(texture), key(slices), key(plane, "joint_zoo"), key(name="joint_zoo")}
     assert len(keys) == 5
 
 
