@@ -6,25 +6,25 @@ one that the tap has seen before: it steps and resets, and what comes back is th
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, Unpack
+from typing import Any, Unpack
 
 import gymnasium as gym
 
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.errors import SettingsError, StateError
+from lucky_recorder.recorder.batched import Batch, BatchedLanes, flags, infos_of, parts, plain
 from lucky_recorder.recorder.fleet import Fleet
-from lucky_recorder.recorder.messages import Counts
-from lucky_recorder.recorder.wrapper import RecordLane
+from lucky_recorder.recorder.lanes import Lanes, lanes_of, seeds_of
+from lucky_recorder.recorder.vec import VecRecordSession
+from lucky_recorder.recorder.wrapper import KEEP_EPISODE, RecordLane
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 
 Wrap = Callable[[gym.Env[Any, Any]], RecordLane]
 
 
-class VectorRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
     """Records what the environments of a vector environment do into one session.
 
     Each environment is a lane: it is recorded as a `RecordSession` records a single one, whichever way the vector
@@ -61,12 +61,7 @@ class VectorRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         super().__init__(env)
         self.settings = RecorderSettings.of(settings, **fields)
         self._fleet = Fleet(self.settings, sinks, has_lanes=True)
-        inner = env.unwrapped
-        if not isinstance(inner, gym.vector.SyncVectorEnv):
-            raise SettingsError.of("env", env, "is no SyncVectorEnv")
-        self.lanes = tuple(RecordLane(one, self.settings, self._fleet) for one in inner.envs)
-        # Not before all are made: one that is refused leaves the vector environment as it was.
-        inner.envs[:] = self.lanes
+        self.lanes, self._batched = lanes_of(env, self.settings, self._fleet)
 
     # What the environments do.
 
@@ -81,8 +76,22 @@ class VectorRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         Raises:
             SettingsError: At the first reset, if an environment does not fit the settings or the others.
         """
-        with self._heard():
+        with self.heard():
+            if self._batched is not None:
+                return self._reset_batched(self._batched, seed, dict(options or {}))
             return self.env.reset(seed=seed, options=options)
+
+    def _reset_batched(self, batched: BatchedLanes, seed: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        keeps, mask, count = bool(options.pop(KEEP_EPISODE, False)), options.get("reset_mask"), len(self.lanes)
+        which = [True] * count if mask is None else flags(mask)
+        try:
+            result = self.env.reset(seed=seed, options=options or None)
+        except BaseException as error:
+            batched.lose_reset(error, which)
+            raise
+        observations = parts(result[0], self.env.observation_space, count)
+        batched.reset(observations, infos_of(result[1], count), which, seeds_of(seed, count), keeps)
+        return result
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step the environments and record the steps.
@@ -92,18 +101,31 @@ class VectorRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
                 after it were not stepped. The session stays open.
             StreamError: If a stream of a lane has failed; the session is closed then, for all.
         """
-        with self._heard():
+        with self.heard():
+            if self._batched is not None:
+                return self._step_batched(self._batched, actions)
             return self.env.step(actions)
 
-    @contextlib.contextmanager
-    def _heard(self) -> Iterator[None]:
-        """Call the vector environment; what ends the session is raised once here, and not in each lane again."""
+    def _step_batched(self, batched: BatchedLanes, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        count = len(self.lanes)
+        # Before the step: it may clip them in place.
+        acted = parts(actions, self.env.action_space, count)
+        batched.look()
         try:
-            yield
-        except BaseException:
-            for lane in self.lanes:
-                lane.recorder.owe(None)
+            result = self.env.step(actions)
+        except BaseException as error:
+            batched.lose_step(error, acted)
             raise
+        observations, rewards, terminated, truncated, infos = result
+        batch = Batch(
+            parts(observations, self.env.observation_space, count),
+            list(plain(rewards)),
+            flags(terminated),
+            flags(truncated),
+            infos_of(infos, count),
+        )
+        batched.step(acted, batch)
+        return result
 
     def close(self, **kwargs: Any) -> None:
         """Give the open episodes their verdicts, close the session, then the environments. Again it does nothing.
@@ -113,87 +135,7 @@ class VectorRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         Raises:
             LuckyRecorderError: The first thing that failed in the session; the environments are closed all the same.
         """
-        raised: BaseException | None = None
-        for lane in self.lanes:
-            try:
-                lane.close()
-            except BaseException as error:  # whatever an environment raises: the others are closed all the same
-                raised = raised or error
-        try:
-            self.env.close(**kwargs)
-        finally:
-            if raised is not None:
-                raise raised
-
-    # What the user says.
-
-    def end_episode(self, lane: int, success: bool | None = None, reward: float | None = None) -> None:
-        """End a lane's open episode now, and say its verdict; what follows is not recorded until that lane is reset.
-
-        Args:
-            lane: The environment's number in the vector environment.
-            success: Whether it succeeded; None: as the ``success`` setting says.
-            reward: The verdict as a number from 0 to 1.
-
-        Raises:
-            SettingsError: If there is no such lane.
-            StateError: If it has no open episode.
-        """
-        self._lane(lane).end_episode(success, reward)
-
-    def set_task(self, index: int, lane: int | None = None) -> None:
-        """Set the task of the rows from here on, also in later episodes.
-
-        Args:
-            index: The task's index.
-            lane: The lane whose rows are meant; None: all of them.
-
-        Raises:
-            StateError: If the setting ``task`` says what rows are of.
-            SettingsError: If no task of that index is registered, or there is no such lane.
-        """
-        for one in self.lanes if lane is None else (self._lane(lane),):
-            one.set_task(index)
-
-    def flush(self) -> None:
-        """Wait until every ended episode is committed or discarded.
-
-        Raises:
-            StateError: If no session is open.
-            LuckyRecorderError: What failed in the worker; the session is closed then.
-        """
-        recording = next((lane for lane in self.lanes if lane.is_recording), None)
-        if recording is None:
-            raise StateError("flush() needs an open session, and there is none; the first reset() opens it")
-        with self._heard():
-            recording.observer.flush()
-
-    def _lane(self, number: int) -> RecordLane:
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.lanes):
-            raise SettingsError.of("lane", number, f"give 0 to {len(self.lanes) - 1}")
-        return self.lanes[number]
-
-    # How it stands.
-
-    @property
-    def counts(self) -> Counts | None:
-        """What became of the episodes of all lanes, as the worker has got to them; None before the first session."""
-        return None if self._fleet.session is None else self._fleet.session.counts
-
-    @property
-    def session_path(self) -> Path | None:
-        """The session's folder, or the dataset's if only bundles are written; None before the first ``reset``."""
-        return next((lane.session_path for lane in self.lanes if lane.session_path is not None), None)
-
-    @property
-    def koyu_path(self) -> Path | None:
-        """The koyu dataset's folder; None before the first ``reset``, and where no bundles are written."""
-        return next((lane.koyu_path for lane in self.lanes if lane.koyu_path is not None), None)
-
-    @property
-    def is_recording(self) -> bool:
-        """Whether a session is open."""
-        return any(lane.is_recording for lane in self.lanes)
+        self.close_lanes(lambda: self.env.close(**kwargs))
 
     def __enter__(self) -> VectorRecordSession:
         """Open nothing; leaving the block closes all."""
@@ -203,8 +145,10 @@ class VectorRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         """Close the session and the environments."""
         self.close()
 
-    def __getstate__(self) -> NoReturn:
-        raise StateError("a VectorRecordSession holds a thread and open files and can be neither copied nor pickled")
+
+def of(env: Any) -> type[Lanes]:
+    """Return what records a vector environment: of gymnasium's kind, or of Stable-Baselines3's."""
+    return VectorRecordSession if isinstance(env, gym.vector.VectorEnv) else VecRecordSession
 
 
 def shared(

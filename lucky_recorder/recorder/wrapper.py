@@ -70,7 +70,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def __new__(cls, env: Any = None, *args: Any, **fields: Any) -> Any:
         """Hand a vector environment over to what records it."""
         if cls is RecordSession and is_vector(env):
-            return vector.VectorRecordSession(env, *args, **fields)
+            return vector.of(env)(env, *args, **fields)
         return super().__new__(cls)
 
     def __init__(
