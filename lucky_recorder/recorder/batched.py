@@ -9,6 +9,8 @@ environment resets what is done.
 from __future__ import annotations
 
 import contextlib
+import functools
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +25,12 @@ from lucky_recorder.recorder.arrival import FINAL_INFO, FINAL_OBSERVATIONS, copi
 from lucky_recorder.recorder.wrapper import KEEP_EPISODE, RecordLane
 
 NEXT_STEP, SAME_STEP, DISABLED = gym.vector.AutoresetMode
+# How simulators reset what is done that do not say so in their metadata, by the packages that their classes are of.
+_KNOWN = {"isaaclab": SAME_STEP, "mani_skill": SAME_STEP, "envpool": NEXT_STEP}
+_HOW = (
+    "If that is wrong, let it say so: env.metadata['autoreset_mode'] = gymnasium.vector.AutoresetMode.NEXT_STEP, "
+    "SAME_STEP or DISABLED"
+)
 _FINAL = (*FINAL_OBSERVATIONS, FINAL_INFO)
 
 
@@ -88,6 +96,51 @@ class StandIn(gym.Env[Any, Any]):
         return self._picture()
 
 
+class AsVector(gym.vector.VectorEnv[Any, Any, Any]):
+    """Gives an environment that is many behind the face of one the face of a vector environment.
+
+    Args:
+        env: The environment, with ``num_envs`` environments in it.
+
+    Raises:
+        SettingsError: If it does not say what one of them observes, and is given.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        inner = env.unwrapped
+        self.num_envs = getattr(env, "num_envs", None) or inner.num_envs
+        self.metadata, self.render_mode = env.metadata or {}, env.render_mode
+        self.observation_space, self.action_space = env.observation_space, env.action_space
+        for name in ("single_observation_space", "single_action_space"):
+            space = getattr(inner, name, None)
+            if space is None:
+                remedy = f"it has {self.num_envs} environments in it, and does not say the space of one of them; set it"
+                raise SettingsError.of(f"env.unwrapped.{name}", space, remedy)
+            setattr(self, name, space)
+
+    @property
+    def unwrapped(self) -> Any:
+        """The environment itself, without wrappers."""
+        return self.env.unwrapped
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        """Reset it."""
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> Any:
+        """Step it."""
+        return self.env.step(actions)
+
+    def render(self) -> Any:
+        """Return its pictures."""
+        return self.env.render()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close it."""
+        self.env.close()
+
+
 class BatchedLanes:
     """The lanes of a vector environment that only returns batches.
 
@@ -107,7 +160,9 @@ class BatchedLanes:
         self._mode = mode
         single = [getattr(env, f"single_{what}_space", None) for what in ("observation", "action")]
         spaces = single[0] or env.observation_space, single[1] or env.action_space
-        self._stand_ins = [StandIn(env, spaces, lambda i=i: self._picture(i)) for i in range(count)]  # type: ignore[misc]
+        # A proxy: whoever forgets a recorder must have it closed at once, not when garbage is next collected.
+        me: Any = weakref.proxy(self)
+        self._stand_ins = [StandIn(env, spaces, functools.partial(_picture_of, me, i)) for i in range(count)]
         self.lanes = tuple(made(one) for one in self._stand_ins)
         self._done = [False] * count
         self._pictures: Any = None
@@ -117,9 +172,10 @@ class BatchedLanes:
     def look(self) -> None:
         """Have the pictures of before a step drawn, where they are recorded."""
         if any(camera.source == "render" for camera in self.lanes[0].settings.recorded_cameras):
-            self._picture(0)
+            self.picture(0)
 
-    def _picture(self, lane: int) -> Any:
+    def picture(self, lane: int) -> Any:
+        """Return what a lane looks like, as the vector environment stands, or stood before the step under way."""
         if self._pictures is None:
             self._pictures = self._render()
         pictures = self._pictures
@@ -209,10 +265,13 @@ class BatchedLanes:
         why = "comes with its last observation" if says else "comes without another observation"
         tell(
             f"the vector environment does not say how it resets environments that are done; the first one that is done "
-            f"{why}, so it is recorded as {self._mode.value}. If that is wrong, let it say so: "
-            "env.metadata['autoreset_mode'] = gymnasium.vector.AutoresetMode.NEXT_STEP, SAME_STEP or DISABLED"
+            f"{why}, so it is recorded as {self._mode.value}. {_HOW}"
         )
         return self._mode
+
+
+def _picture_of(lanes: BatchedLanes, lane: int) -> Any:
+    return lanes.picture(lane)
 
 
 def mode_of(env: Any) -> Any:
@@ -224,12 +283,24 @@ def mode_of(env: Any) -> Any:
     metadata = getattr(env, "metadata", None) or {}
     said = metadata.get("autoreset_mode")
     if said is None:
-        return None
+        return _known_mode(getattr(env, "unwrapped", env))
     word = str(getattr(said, "value", said)).upper().replace("_", "")
     for mode in gym.vector.AutoresetMode:
         if mode.value.upper() == word:
             return mode
     raise SettingsError.of("env.metadata['autoreset_mode']", said, "give one of gymnasium.vector.AutoresetMode")
+
+
+def _known_mode(env: Any) -> Any:
+    for package in (kind.__module__.partition(".")[0] for kind in type(env).__mro__):
+        if package in _KNOWN:
+            mode = _KNOWN[package]
+            tell(
+                f"the vector environment does not say how it resets environments that are done; as one of {package} it "
+                f"is recorded as {mode.value}. {_HOW}"
+            )
+            return mode
+    return None
 
 
 def _last(info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -169,7 +169,15 @@ def _gymnasiums(env: Any) -> set[str]:
 
 def is_vector(env: Any) -> bool:
     """Tell whether something is many environments in one, by gymnasium's words or by Stable-Baselines3's."""
-    return "VectorEnv" in _gymnasiums(env) or (hasattr(env, "num_envs") and hasattr(env, "step_async"))
+    kinds = _gymnasiums(env)
+    is_vec_env = hasattr(env, "num_envs") and hasattr(env, "step_async")
+    return "VectorEnv" in kinds or is_vec_env or ("Env" in kinds and _count(env) > 1)
+
+
+def _count(env: Any) -> int:
+    # Gymnasium's wrappers do not hand it through.
+    count = getattr(env, "num_envs", getattr(getattr(env, "unwrapped", None), "num_envs", 1))
+    return count if isinstance(count, int) else 1
 
 
 def check_environment(env: Any) -> None:
@@ -178,12 +186,10 @@ def check_environment(env: Any) -> None:
     Raises:
         SettingsError: If it is not; says how it can be recorded.
     """
-    # Gymnasium's wrappers do not hand it through.
-    count = getattr(env, "num_envs", getattr(getattr(env, "unwrapped", None), "num_envs", 1))
-    if "VectorEnv" in _gymnasiums(env) or (isinstance(count, int) and count > 1):
+    if is_vector(env):
         remedy = (
-            f"has {count} environments in it, and a session holds one: put a recorder around each of them, as "
-            "gym.make_vec(..., wrappers=[functools.partial(lucky_recorder.RecordSession, output_dir=...)]) does"
+            f"has {_count(env)} environments in it, and a lane is one: put a recorder around it, or around each "
+            "environment in it, as gym.make_vec(..., wrappers=[lucky_recorder.vector.shared(...)]) does"
         )
         raise SettingsError.of("env", env, remedy)
     if "Env" not in _gymnasiums(env):

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import gymnasium as gym
 
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.recorder.batched import Batch, BatchedLanes, flags, infos_of, parts, plain
+from lucky_recorder.recorder.batched import AsVector, Batch, BatchedLanes, flags, infos_of, parts, plain
 from lucky_recorder.recorder.fleet import Fleet
 from lucky_recorder.recorder.lanes import Lanes, lanes_of, seeds_of
 from lucky_recorder.recorder.vec import VecRecordSession
@@ -36,7 +36,7 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
         settings: What is recorded, in every lane.
 
     Args:
-        env: The vector environment.
+        env: The vector environment, or one that has ``num_envs`` in it behind the face of one.
         settings: What to record; see `RecordSession`.
         sinks: Formats of your own; see `RecordSession`.
         **fields: Settings by keyword, on top of ``settings``.
@@ -58,10 +58,10 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
         sinks: Iterable[Sink] = (),
         **fields: Unpack[RecorderFields],
     ) -> None:
-        super().__init__(env)
+        super().__init__(env if isinstance(env, gym.vector.VectorEnv) else AsVector(env))
         self.settings = RecorderSettings.of(settings, **fields)
         self._fleet = Fleet(self.settings, sinks, has_lanes=True)
-        self.lanes, self._batched = lanes_of(env, self.settings, self._fleet)
+        self.lanes, self._batched = lanes_of(self.env, self.settings, self._fleet)
 
     # What the environments do.
 
@@ -148,7 +148,7 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
 
 def of(env: Any) -> type[Lanes]:
     """Return what records a vector environment: of gymnasium's kind, or of Stable-Baselines3's."""
-    return VectorRecordSession if isinstance(env, gym.vector.VectorEnv) else VecRecordSession
+    return VectorRecordSession if isinstance(env, gym.vector.VectorEnv | gym.Env) else VecRecordSession
 
 
 def shared(

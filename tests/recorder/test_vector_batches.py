@@ -202,6 +202,54 @@ def test_a_mask_and_kept_episodes(tmp_path: Path) -> None:
     ]
 
 
+class Simulator(gym.Env[Any, Any]):
+    """Many environments behind the face of one, as simulators on a GPU have it: batches, and no word of its mode."""
+
+    def __init__(self, inner: Remote) -> None:
+        self._inner, self.num_envs, self.render_mode = inner, inner.num_envs, inner.render_mode
+        self.metadata, self.step_dt = {"render_modes": ["rgb_array"]}, 0.02
+        for name in ("observation_space", "action_space", "single_observation_space", "single_action_space"):
+            setattr(self, name, getattr(inner, name))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self._inner.reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> Any:
+        *rest, infos = self._inner.step(actions)
+        # It keeps the last observation to itself.
+        return (*rest, {key: value for key, value in infos.items() if key.strip("_") != "final_obs"})
+
+    def render(self) -> Any:
+        return self._inner.render()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def test_many_environments_behind_the_face_of_one(tmp_path: Path) -> None:
+    class IsaacLike(Simulator):
+        __module__ = "isaaclab.envs"
+
+    inner = IsaacLike(Remote(vector(mode=AutoresetMode.SAME_STEP)))
+    with pytest.warns(RuntimeWarning, match="as one of isaaclab it is recorded as SameStep"):
+        env = lr.RecordSession(inner, **custom(tmp_path, cameras=[EYE]))
+    assert env.unwrapped is inner
+    run(env, STEPS)
+    env.close()
+    assert_recorded(env.session_path, expected(LENGTHS, STEPS, AutoresetMode.SAME_STEP), ["eye"])
+
+
+def test_one_that_is_forgotten_is_closed_at_once(tmp_path: Path) -> None:
+    kept = [lr.RecordSession(Remote(vector((None, None))), **custom(tmp_path))]
+    kept[0].reset()
+    kept[0].step(np.zeros((2, 1), np.float32))
+    path = kept[0].session_path
+    with pytest.warns(RuntimeWarning, match=r"close\(\) was not called") as told:
+        kept.clear()
+    assert len(told) == 1
+    assert len(check_session(path)) == 2
+
+
 # Stable-Baselines3's kind.
 
 
