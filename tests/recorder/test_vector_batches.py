@@ -14,7 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import lucky_recorder as lr
 from lucky_recorder.testing import check_session
-from tests.recorder.lanes import LENGTHS, SIZE, Lane, action, assert_recorded, custom, expected, run, vector
+from tests.recorder.lanes import LENGTHS, OBS, SIZE, Lane, action, assert_recorded, custom, expected, run, vector
 
 MODES = list(AutoresetMode)
 STEPS = 13
@@ -133,6 +133,34 @@ def test_infos_give_the_same_columns_in_every_form(tmp_path: Path, mode: Autores
         assert rows["deep"] == after
         assert rows["place"] == [[t + 1, count] for t, count in enumerate(after)]
         assert rows["rare"] == [float(count) if t == 1 else None for t, count in enumerate(after)]
+
+
+@pytest.mark.parametrize("form", ["taps", "masked", "plain", "list"])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_step_has_led_to_is_seen_in_every_mode(tmp_path: Path, mode: AutoresetMode, form: str) -> None:
+    """Also where the vector environment has reset the lane in the same step: its last observation comes along."""
+    judged: list[float] = []
+
+    def success(moment: Any) -> bool:
+        judged.append(float(moment.obs[0]))
+        return bool(moment.obs[0] % 100 == 3)
+
+    led_to = lr.Column("led_to", lambda moment: float(moment.obs[0]), when="after")
+    inner = vector(mode=mode)
+    env = lr.RecordSession(
+        inner if form == "taps" else Remote(inner, form), **custom(tmp_path, columns=[OBS, led_to], success=success)
+    )
+    judged.clear()
+    run(env, STEPS, mode)
+    env.close()
+    wanted, session = expected(LENGTHS, STEPS, mode), check_session(env.session_path)
+    for index, want in enumerate(wanted):
+        after = [100 * want.episode + t + 1 for t in range(len(want.steps))]
+        assert session.episode(index).rows()["led_to"].to_pylist() == after
+    done = {float(100 * one.episode + len(one.steps)) for one in wanted if one.is_done}
+    assert done <= set(judged)
+    said = [one.is_done and len(one.steps) == 3 for one in wanted]
+    assert session.episodes["success"].to_pylist() == said
 
 
 def test_nested_observations_are_taken_apart(tmp_path: Path) -> None:

@@ -86,10 +86,13 @@ def test_a_lane_whose_step_raises_fails_alone(tmp_path: Path) -> None:
 
 def test_every_lane_may_have_looked_before_any_is_stepped(tmp_path: Path) -> None:
     """More lanes than scenes are in flight for one: each holds its own until its step, and none waits for another."""
-    wrap = lr.vector.shared(**custom(tmp_path, cameras=[WALL, lr.Camera("other", source="wall", **SIZE)]))
-    lanes = [wrap(Lane(lane, None, mujoco=True)) for lane in range(20)]
-    for lane in lanes:
-        lane.reset()
+    cameras = [WALL, lr.Camera("other", source="wall", **SIZE)]
+    wrap = lr.vector.shared(**custom(tmp_path, cameras=cameras, worker_timeout_s=5))
+    lanes = []
+    for number in range(20):
+        lanes.append(wrap(Lane(number, None, mujoco=True)))
+        lanes[-1].reset()
+        lanes[-1].observe()
     for _ in range(2):
         for lane in lanes:
             assert lane.observe()["observation.images.wall"].shape == (48, 64, 3)
