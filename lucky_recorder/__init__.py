@@ -11,6 +11,7 @@ from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
+    from lucky_recorder import vector as vector
     from lucky_recorder.capture.commands import commands_to_ctrl
     from lucky_recorder.edit.checksum import checksum
     from lucky_recorder.edit.merge import merge, rename_task
@@ -85,7 +86,7 @@ _HOMES = {
 }
 
 # Rooms with names of their own, such as ``lr.koyu.Dataset``.
-_ROOMS = ("koyu",)
+_ROOMS = ("koyu", "vector")
 
 __all__ = [
     "Camera",

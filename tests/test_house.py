@@ -56,7 +56,16 @@ def test_imports_stand_at_the_top() -> None:
 HEAVY = {
     "mujoco": ("capture/mujoco/", "capture/draw/", "envs/", "testing.py"),
     "OpenGL": ("capture/draw/",),
-    "gymnasium": ("recorder/wrapper.py", "rollouts/remake.py", "envs/", "testing.py", "cli/recording.py"),
+    "gymnasium": (
+        "recorder/wrapper.py",
+        "recorder/vector.py",
+        "recorder/batched.py",
+        "recorder/lanes.py",
+        "rollouts/remake.py",
+        "envs/",
+        "testing.py",
+        "cli/recording.py",
+    ),
     "av": ("video/",),
     "rerun": ("viewer/rerun.py",),
     "rich": ("cli/console.py", "rollouts/results.py"),

@@ -16,6 +16,7 @@ from lucky_recorder.capture.door import masks, simulator
 from lucky_recorder.capture.render import capture_render
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Capture
+from lucky_recorder.capture.snapshot import Scenes
 from lucky_recorder.capture.sync import Sync, level_of, needs_gl, needs_of
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.camera import Camera
@@ -52,7 +53,11 @@ class Attached:
 
 
 def attach(
-    settings: RecorderSettings, simulation: simulator.Simulation | None, env: Any, render: Callable[[], Any] | None
+    settings: RecorderSettings,
+    simulation: simulator.Simulation | None,
+    env: Any,
+    render: Callable[[], Any] | None,
+    scenes: Scenes | None = None,
 ) -> Attached:
     """Look at a simulation.
 
@@ -61,6 +66,7 @@ def attach(
         simulation: The model and its data; None without MuJoCo.
         env: The environment as it is stepped, if there is one.
         render: Its ``render()``, if that gives pictures.
+        scenes: What all lanes copy scenes into; None: this one is the only lane.
 
     Raises:
         SettingsError: If the settings cannot be recorded from it.
@@ -75,7 +81,7 @@ def attach(
         robots,
         columns_of(Scene(settings, simulation, robots, env)),
         level_of(settings) if simulation else Sync.NOTHING,
-        (*_cameras(settings, simulation, render), *_lidars(settings, simulation)),
+        (*_cameras(settings, simulation, render, scenes or Scenes()), *_lidars(settings, simulation)),
         simulator.AssetWatch(simulation.model) if simulation and needs_gl(settings) else None,
     )
 
@@ -124,10 +130,13 @@ def _nobody(settings: RecorderSettings) -> tuple[Robot, ...]:
 
 
 def _cameras(
-    settings: RecorderSettings, simulation: simulator.Simulation | None, render: Callable[[], Any] | None
+    settings: RecorderSettings,
+    simulation: simulator.Simulation | None,
+    render: Callable[[], Any] | None,
+    scenes: Scenes,
 ) -> list[Capture]:
     cameras = settings.recorded_cameras
-    pool = _pool(settings, simulation) if needs_gl(settings) else None
+    pool = _pool(settings, simulation, scenes) if needs_gl(settings) else None
     return [
         _rendered(render, camera, index)
         if camera.source == "render"
@@ -136,12 +145,17 @@ def _cameras(
     ]
 
 
-def _pool(settings: RecorderSettings, simulation: simulator.Simulation | None) -> simulator.ScenePool:
+def _pool(settings: RecorderSettings, simulation: simulator.Simulation | None, scenes: Scenes) -> simulator.ScenePool:
     cameras = settings.recorded_cameras
     if simulation is None:
         names = tuple(c.name for c in cameras)
         raise SettingsError.of("cameras", names, "no MuJoCo model was found; use source='render'")
-    return simulator.ScenePool(simulation.model, len(cameras), settings.worker_timeout_s)
+    model, timeout_s = simulation.model, settings.worker_timeout_s
+    # Of every lane a tick may be open, whose scenes wait for its step.
+    most = len(cameras) * scenes.lanes
+    pool = scenes.pool(simulator.scene_sizes(model), lambda: simulator.ScenePool(model, most, timeout_s))
+    pool.widen(most)
+    return pool
 
 
 def _rendered(render: Callable[[], Any] | None, camera: Camera, index: int) -> Capture:

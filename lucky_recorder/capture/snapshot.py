@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +12,34 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import mujoco
 
+T = TypeVar("T")
+
 
 class Pool(Protocol):
     """Where a scene goes back to once it is drawn."""
 
     def give_back(self, scene: mujoco.MjvScene) -> None:
         """Take a scene back."""
+
+
+class Scenes:
+    """The pools of scenes of a recording: lanes whose models have the same sizes take theirs from one.
+
+    Attributes:
+        lanes: How many lanes there may be.
+    """
+
+    def __init__(self) -> None:
+        self.lanes = 1
+        # A pool is kept by those who take scenes from it: an environment may make ever new models.
+        self._pools: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+
+    def pool(self, key: Hashable, made: Callable[[], T]) -> T:
+        """Return the pool of a key, which is made where there is none."""
+        found: T | None = self._pools.get(key)
+        if found is None:
+            self._pools[key] = found = made()
+        return found
 
 
 class Labelling(Protocol):

@@ -21,7 +21,7 @@ from lucky_recorder.capture.relayout import difference
 from lucky_recorder.capture.render import check_rendered
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Clocks, clocks, schedule
-from lucky_recorder.capture.snapshot import Snapshot
+from lucky_recorder.capture.snapshot import Scenes, Snapshot
 from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, warn_of_idle
 from lucky_recorder.capture.sync import Sync, needs_gl
 from lucky_recorder.capture.task import task_channel, task_reader
@@ -63,6 +63,7 @@ class Source:
         clocks: Clocks,
         env: Any = None,
         render: Callable[[], Any] | None = None,
+        scenes: Scenes | None = None,
     ) -> None:
         self.settings = settings
         self.clocks = clocks
@@ -73,8 +74,9 @@ class Source:
         self.needs_gl = needs_gl(settings)
         self._env = env
         self._render = render
+        self._scenes = scenes or Scenes()
         # First: it refuses what cannot be recorded from this simulation, and the schema relies on that.
-        attached = attach(settings, simulation, env, render)
+        attached = attach(settings, simulation, env, render, self._scenes)
         check_rendered(settings, render)
         check_unrecorded_masks(settings, simulation)
         self.task = task_reader(settings, env)
@@ -253,7 +255,7 @@ class Source:
         if bound is None or (bound.model is model and bound.data is data):
             return False
         try:
-            attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render)
+            attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render, self._scenes)
             changed = difference(self.schema, self._schema_of(attached))
         except SettingsError as error:
             # Nobody has changed a setting: what is wrong is that the model is another.
@@ -329,6 +331,7 @@ def open_source(
     env: Any = None,
     render: Callable[[], Any] | None = None,
     rates: Clocks | None = None,
+    scenes: Scenes | None = None,
 ) -> Source:
     """Look at a simulation for the first time.
 
@@ -339,9 +342,10 @@ def open_source(
         env: The environment as it is stepped, if there is one.
         render: Its ``render()``, if that gives pictures.
         rates: The rates, or `UNSETTLED` where the first step will show them; None: as the settings say.
+        scenes: What all lanes copy scenes into; None: this one is the only lane.
 
     Raises:
         SettingsError: If the settings cannot be recorded from it.
     """
     simulation = simulator.Simulation(model, data) if model is not None and data is not None else None
-    return Source(settings, simulation, rates or clocks(settings, settings.control_hz), env, render)
+    return Source(settings, simulation, rates or clocks(settings, settings.control_hz), env, render, scenes)

@@ -19,14 +19,17 @@ class Alone:
     """What one thread of one process uses at a time.
 
     Attributes:
-        lock: Held by every verb that begins or ends something; for those who need two of them in a row.
         is_left: Whether this is a forked child, and what was open is its parent's.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
         self.is_left = False
         forked.watch(self)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by every verb that begins or ends something; for those who need two of them in a row."""
+        raise NotImplementedError
 
     @property
     def is_recording(self) -> bool:
@@ -34,11 +37,7 @@ class Alone:
         return False
 
     def mark_forked(self) -> None:
-        """Refuse everything from here on in a forked child, if something is open.
-
-        It gets a lock of its own: a thread that holds the other one does not exist there to release it.
-        """
-        self.lock = threading.RLock()
+        """Refuse everything from here on in a forked child, if something is open."""
         self.is_left |= self.is_recording
 
     def refuse_if_left(self) -> None:

@@ -61,8 +61,7 @@ class Course:
     @property
     def is_awaited(self) -> bool:
         """Whether another episode may be recorded."""
-        is_over = self._recorder.recording is not None and not self._recorder.is_recording
-        return self.stage is not Stage.CLOSED and not is_over
+        return self.stage is not Stage.CLOSED and not self._recorder.has_ended
 
     # Its beginning.
 
@@ -82,6 +81,8 @@ class Course:
             self.stage = RECORDED if self._trigger(number) else Stage.SKIPPED
         if not self.is_awaited:
             return
+        if self.stage is RECORDED and not self._recorder.may_begin():
+            self.stage = Stage.SKIPPED
         if self.stage is not RECORDED:
             self.subject.locate()
             return
@@ -90,7 +91,7 @@ class Course:
             self.rebind()
             recorder.begin(seed)
         else:
-            recorder.start(self.subject.open_source(recorder.settings), seed)
+            recorder.start(self.subject.open_source(recorder.settings, recorder.fleet.scenes), seed)
         recorder.mark_reset()
         take = recorder.open_take()
         take.circumstances.options = options

@@ -1,52 +1,76 @@
-"""Recordings that nobody has closed: their recorder is gone, or their process ends."""
+"""Sessions that nobody has closed: their recorders are gone, or their process ends."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.recorder import exits
+from lucky_recorder.recorder.opened import OpenSession
 from lucky_recorder.recorder.recording import Recording
 
 
-def forget(recording: Recording) -> None:
-    """Close a recording that nobody can close any more, and say so."""
-    if recording.is_closed:
+def forget(session: OpenSession) -> None:
+    """Close a session that nobody can close any more, and say so."""
+    if session.is_closed:
         return
-    if recording.is_in_worker:
+    if session.worker.is_current:
         # The garbage collector may run in any thread, and this one cannot wait for itself.
-        threading.Thread(target=forget, args=(recording,)).start()
+        threading.Thread(target=forget, args=(session,)).start()
         return
     failure = None
     with exits.held_back("send again"):
         try:
-            recording.close()
+            session.close()
         except LuckyRecorderError as error:
             failure = error
         finally:
-            exits.release(id(recording))
-    if recording.source.has_rates:
+            exits.release(id(session))
+    if session.has_rates:
         # Last: where warnings are errors, this raises. Without a step there was nothing to lose.
-        exits.warn_forgotten(recording.place, failure)
+        exits.warn_forgotten(session.place, failure)
 
 
-def close_at_exit(recording: Recording, stop: Callable[[], Callable[[str], object] | None], lock: Any) -> None:
-    """Close a recording while its process ends; daemon threads may still record with it.
+def end_forgotten(recording: Recording, lock: Any) -> None:
+    """End a lane that nobody can end any more, while the others go on.
 
     Args:
-        recording: The recording.
-        stop: Returns what tells its recorder to begin nothing any more; None if that is gone.
-        lock: What its recorder's verbs hold.
+        recording: The lane.
+        lock: What the verbs of all lanes hold.
+    """
+    session = recording.session
+    if session.worker.is_current:
+        threading.Thread(target=end_forgotten, args=(recording, lock)).start()
+        return
+    # Waited for, but not for good: whoever holds it may hang. What has failed is the others' to raise.
+    has_it = lock.acquire(timeout=session.timeout_s)
+    try:
+        with exits.held_back("send again"), contextlib.suppress(LuckyRecorderError):
+            recording.end(Outcome(False, Reason.STOPPED))
+    finally:
+        if has_it:
+            lock.release()
+
+
+def close_at_exit(session: OpenSession, stop: Callable[[], Callable[[str], object] | None], lock: Any) -> None:
+    """Close a session while its process ends; daemon threads may still record with it.
+
+    Args:
+        session: The session.
+        stop: Returns what tells its recorders to begin nothing any more; None if they are gone.
+        lock: What their verbs hold.
     """
     # Waited for, but not for good: whoever holds it may hang.
-    has_it = lock.acquire(timeout=recording.source.settings.worker_timeout_s)
+    has_it = lock.acquire(timeout=session.timeout_s)
     try:
         tell = stop()
         if tell is not None:
             tell("the process is ending")
-        forget(recording)
+        forget(session)
     finally:
         if has_it:
             lock.release()

@@ -64,6 +64,7 @@ class Ended(NamedTuple):
         is_seeded: Whether every reset in it was given a seed.
         began_ns: When it began, nanoseconds since 1970.
         about: What else is known of it.
+        lane: The number of its lane; 0 where that is the only one.
     """
 
     take: int
@@ -76,6 +77,7 @@ class Ended(NamedTuple):
     is_seeded: bool
     began_ns: int
     about: About = About()
+    lane: int = 0
 
 
 class Counts:

@@ -128,6 +128,8 @@ class Observer:
             SettingsError: If the description is empty or registered already.
         """
         self._recorder.require("register_task", State.IDLE, instead=_FOUND)
+        if self._recorder.fleet.is_open:
+            raise StateError(f"register_task() is for before the session, which another lane has opened{_FOUND}")
         return self._recorder.tasks.register(description)
 
     def set_current_task_index(self, index: int) -> None:
@@ -164,7 +166,7 @@ class Observer:
         self._ticks.refuse_inside("stop_recording")
         with self._recorder.lock:
             self._recorder.require_session("stop_recording")
-            self._recorder.close("stop_recording() was called")
+            self._recorder.leave("stop_recording() was called")
 
     def flush(self) -> None:
         """Wait until every ended episode is committed.
@@ -363,7 +365,7 @@ class Observer:
         """Stop an open session."""
         with self._recorder.lock:
             if self.is_recording:
-                self._recorder.close("stop_recording() was called")
+                self._recorder.leave("stop_recording() was called")
 
     def __getstate__(self) -> NoReturn:
         raise StateError("an Observer holds a thread and open files and cannot be pickled; make one in each process")

@@ -12,19 +12,19 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lucky_recorder.capture.source import Source
-from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, StateError, StreamError
 from lucky_recorder.notices import held, tell
-from lucky_recorder.recorder import exits, formats
+from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.alone import Alone, alone
-from lucky_recorder.recorder.forgotten import close_at_exit, forget
+from lucky_recorder.recorder.fleet import Fleet
 from lucky_recorder.recorder.policies import index_of
 from lucky_recorder.recorder.recording import Recording
 from lucky_recorder.recorder.take import ENDED, Take
@@ -51,24 +51,33 @@ class Recorder(Alone):
         recording: The session, the open one or the last; None before the first.
         tasks: What the rows are of.
         last_outcome: How the take ended that ended last; None before the first.
+        fleet: The recorders that record into the same session: this one, or the lanes of a vector environment.
+        lane: Its number among them.
 
     Args:
         settings: As above.
         sinks: The user's own sinks, besides those of ``settings.formats``.
+        fleet: As above, with its own sinks; None: it is the only one.
     """
 
-    def __init__(self, settings: RecorderSettings, sinks: Iterable[Sink] = ()) -> None:
+    def __init__(self, settings: RecorderSettings, sinks: Iterable[Sink] = (), fleet: Fleet | None = None) -> None:
         # Later the process may be in another folder, and with the next session in a third.
         self.settings = settings.anchored()
         self.path: Path | None = None
         self.recording: Recording | None = None
         self.last_outcome: Outcome | None = None
-        self._sinks = formats.own_sinks(settings, sinks)
-        self.tasks = Tasks(settings)
+        self.fleet = fleet or Fleet(self.settings, sinks)
+        self.tasks = Tasks(settings, self.fleet.tasks)
         self._resets_due: list[int | None] = []
-        self._finalizer: weakref.finalize[..., Recorder] | None = None
         self._idle_because: str | None = "start_recording() was not called yet"
+        self._owed: LuckyRecorderError | None = None
         super().__init__()
+        self.lane = self.fleet.enlist(self)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by every verb that begins or ends something; for those who need two of them in a row."""
+        return self.fleet.lock
 
     # How it stands.
 
@@ -83,6 +92,12 @@ class Recorder(Alone):
     def is_recording(self) -> bool:
         """Whether a session is open."""
         return self._idle_because is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its session is over, so that resets begin nothing any more."""
+        session = self.fleet.session
+        return not self.is_recording and (self.recording is not None or (session is not None and session.is_closed))
 
     @property
     def take(self) -> Take | None:
@@ -152,30 +167,11 @@ class Recorder(Alone):
         exits.leave_if_ending()
         self.require("start_recording", State.IDLE)
         with exits.held_back():
-            recording = Recording(source, self._sinks, self.tasks.descriptions)
-            # Whoever forgets a recorder, or ends the process with one open, still gets a whole session. Both are given
-            # the recording and not this object, which would never be forgotten then.
-            stop, lock = weakref.WeakMethod(self.stop), self.lock
-            self.path = self._opened(recording, lambda: close_at_exit(recording, stop, lock))
-            self.recording = recording
+            self.recording = self.fleet.enter(self, source, self.lane)
+            self.path = self.recording.place
             self._idle_because = None
-            self._finalizer = weakref.finalize(self, forget, recording)
-            self._finalizer.atexit = False
             self.begin(seed)
             return self.path
-
-    def _opened(self, recording: Recording, close: Callable[[], None]) -> Path:
-        """Open a recording, which will be closed if the process ends; returns its folder."""
-        # Before it is open: this may be a daemon thread, and then the end of the process waits for it.
-        exits.guard(id(recording), close)
-        try:
-            path = recording.open()
-        except BaseException:
-            exits.release(id(recording))
-            raise
-        # Once more, now that OpenGL is there: see `exits.guard`.
-        exits.guard(id(recording), close)
-        return path
 
     @alone
     def learn_rates(self, seconds: float) -> None:
@@ -197,42 +193,63 @@ class Recorder(Alone):
 
     def _forsake(self) -> None:
         """Close a session that cannot be recorded; it leaves no folder, and the next reset may try again."""
+        session = self.fleet.session
         with contextlib.suppress(LuckyRecorderError):
             self.close("the session could not be recorded")
+        # Where another lane has recorded something by then, it stays.
+        if session is not None and not session.has_rates:
+            self.fleet.forsake()
+
+    def forsake(self) -> None:
+        """Forget the session, which has left nothing."""
         self.recording, self.path = None, None
 
     @alone
     def close(self, why: str) -> None:
-        """End the open take as failed, wait for the worker, write ``meta/``, and close the session.
+        """End the open takes of all lanes as failed, wait for the worker, write ``meta/``, and close the session.
 
         Signals are held back meanwhile: what they raise is raised when all is written.
 
         Raises:
             LuckyRecorderError: The first thing that failed in the worker.
         """
-        recording = self.recording
-        assert recording is not None
         with exits.held_back():
-            self._close(recording, why)
+            self.stop(why)
+            self.fleet.close(why, self)
 
-    def _close(self, recording: Recording, why: str) -> None:
-        self._idle_because = why
-        self._resets_due.clear()
-        try:
-            recording.close()
-        finally:
-            if recording.is_closed:
-                exits.release(id(recording))
-                if self._finalizer is not None:
-                    self._finalizer.detach()
-            if not recording.source.has_rates:
-                # Without a step there is no rate, so nothing could be written: its folder is gone.
-                self.path = None
-            _tell_of_uneven_steps(recording)
+    @alone
+    def leave(self, why: str) -> None:
+        """End the open take as failed; the last lane closes the session, and so does one where something has failed.
+
+        Raises:
+            LuckyRecorderError: The first thing that failed in the worker.
+        """
+        fleet, recording = self.fleet, self.recording if self.is_recording else None
+        is_last = fleet.leave(self.lane)
+        if (recording is not None and (is_last or recording.counts.failure)) or (is_last and fleet.is_open):
+            self.close(why)
+        elif recording is not None:
+            with exits.held_back():
+                recording.end(Outcome(False, Reason.STOPPED))
+                self.stop(why)
 
     def stop(self, why: str) -> None:
         """Begin nothing any more: another one closes what is open."""
         self._idle_because = why
+        self._resets_due.clear()
+        if self.recording is not None and not self.recording.session.has_rates:
+            # Without a step there is no rate, so nothing could be written: its folder goes.
+            self.path = None
+
+    def owe(self, failure: LuckyRecorderError | None) -> None:
+        """Raise at the next call what was raised in another lane, and has ended the session; None: nothing any more."""
+        self._owed = failure
+
+    def raise_owed(self) -> None:
+        """Raise what has ended the session and was raised in another lane; once."""
+        owed, self._owed = self._owed, None
+        if owed is not None:
+            raise owed
 
     @contextlib.contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -286,6 +303,13 @@ class Recorder(Alone):
     # Its takes.
 
     @alone
+    def may_begin(self) -> bool:
+        """Decide whether an episode that begins now is recorded; see `OpenSession.may_begin`."""
+        with self._stopping():
+            session = self.fleet.session
+            return session is None or session.may_begin(self.lane, self.recording)
+
+    @alone
     def begin(self, seed: int | None = None) -> Take:
         """Begin a take; the resets that were marked before it count for its first row.
 
@@ -295,6 +319,8 @@ class Recorder(Alone):
         """
         recording = self.require_session("begin_episode")
         self.raise_failure()
+        if self.fleet.has_lanes and recording.session.is_full(recording):
+            raise StateError(f"total_episodes={self.settings.total_episodes}: each is taken by an episode of a lane")
         if notice := recording.counts.take_notice():
             tell(notice)
         with self._stopping():
@@ -327,19 +353,11 @@ class Recorder(Alone):
         # may be the last, its verdict is waited for, so that none is begun that would be one too many.
         with self._stopping():
             recording.end(outcome)
-            is_complete = self._is_complete(recording)
+            is_complete = recording.session.is_complete()
         if is_complete:
             total = self.settings.total_episodes
             self.close(f"the session ended by itself after total_episodes={total}")
             logger.warning("total_episodes=%d reached: %s is complete", total, self.path)
-
-    def _is_complete(self, recording: Recording) -> bool:
-        """Tell whether ``total_episodes`` are kept. Only the worker knows, so it is waited for where it may be so."""
-        total, counts = self.settings.total_episodes, recording.counts
-        if total is None or recording.taken - counts.discarded < total:
-            return False
-        recording.flush()
-        return counts.kept >= total
 
     @property
     def current_task(self) -> str:
@@ -363,16 +381,3 @@ class Recorder(Alone):
             self._resets_due.append(index)
         else:
             self.take.mark_reset(index, is_seeded)
-
-
-def _tell_of_uneven_steps(recording: Recording) -> None:
-    source = recording.source
-    count, source.uneven_steps = source.uneven_steps, 0
-    if not count:
-        return
-    message = (
-        f"{count} steps lasted another time than {clock.number(1 / source.clocks.base):g} s; they were recorded as "
-        f"even ones, because of uneven_steps='allow': the time stamps of {recording.place} are not the simulation's"
-    )
-    logger.warning(message)
-    tell(message)

@@ -14,6 +14,7 @@ import numpy as np
 from lucky_recorder.capture import find, rates
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.pulse import Beat, Pulse, is_reset
+from lucky_recorder.capture.snapshot import Scenes
 from lucky_recorder.capture.source import Source, open_source
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.recorder.arrival import FINAL_INFO, FINAL_OBSERVATIONS
@@ -53,8 +54,12 @@ class Subject:
         self._pulse = simulator.pulse_of(located.found.data) if located else None
         return located.found if located else None
 
-    def open_source(self, settings: RecorderSettings) -> Source:
+    def open_source(self, settings: RecorderSettings, scenes: Scenes) -> Source:
         """Look at the environment for the first time.
+
+        Args:
+            settings: What is recorded.
+            scenes: What all lanes of the recording copy scenes into.
 
         Raises:
             SettingsError: If it cannot be recorded so.
@@ -64,7 +69,7 @@ class Subject:
         model, data = found or (None, None)
         render = self.env.render if self.env.render_mode == "rgb_array" else None
         clocks = rates.opening(settings, self.env, found is not None)
-        return open_source(settings, model, data, self.env, render, clocks)
+        return open_source(settings, model, data, self.env, render, clocks, scenes)
 
     def follow(self, recording: Recording | None, in_step: bool = False) -> None:
         """Find the simulation again and have it recorded: some environments make a new one, at any time.
@@ -162,18 +167,29 @@ def _gymnasiums(env: Any) -> set[str]:
     return {kind.__name__ for kind in type(env).__mro__ if kind.__module__.partition(".")[0] == "gymnasium"}
 
 
+def is_vector(env: Any) -> bool:
+    """Tell whether something is many environments in one, by gymnasium's words or by Stable-Baselines3's."""
+    kinds = _gymnasiums(env)
+    is_vec_env = hasattr(env, "num_envs") and hasattr(env, "step_async")
+    return "VectorEnv" in kinds or is_vec_env or ("Env" in kinds and _count(env) > 1)
+
+
+def _count(env: Any) -> int:
+    # Gymnasium's wrappers do not hand it through.
+    count = getattr(env, "num_envs", getattr(getattr(env, "unwrapped", None), "num_envs", 1))
+    return count if isinstance(count, int) else 1
+
+
 def check_environment(env: Any) -> None:
     """Refuse what is no single Gymnasium environment.
 
     Raises:
         SettingsError: If it is not; says how it can be recorded.
     """
-    # Gymnasium's wrappers do not hand it through.
-    count = getattr(env, "num_envs", getattr(getattr(env, "unwrapped", None), "num_envs", 1))
-    if "VectorEnv" in _gymnasiums(env) or (isinstance(count, int) and count > 1):
+    if is_vector(env):
         remedy = (
-            f"has {count} environments in it, and a session holds one: put a recorder around each of them, as "
-            "gym.make_vec(..., wrappers=[functools.partial(lucky_recorder.RecordSession, output_dir=...)]) does"
+            f"has {_count(env)} environments in it, and a lane is one: put a recorder around it, or around each "
+            "environment in it, as gym.make_vec(..., wrappers=[lucky_recorder.vector.shared(...)]) does"
         )
         raise SettingsError.of("env", env, remedy)
     if "Env" not in _gymnasiums(env):

@@ -10,7 +10,7 @@ import enum
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
@@ -59,13 +59,27 @@ class Owner(Protocol):
         """Settle the session's rates by how long the first step has lasted."""
 
 
+class Mark(NamedTuple):
+    """What a take is known by.
+
+    Attributes:
+        number: Counts the takes of a session, in all lanes, from 0.
+        key: What its noise is keyed by: in another run with the same seeds it is the same.
+        seed: The seed of the reset that began it; None where none was given.
+    """
+
+    number: int
+    key: str
+    seed: int | None
+
+
 class Take:
     """One attempt at an episode.
 
     It has one attribute more than a class here should: it is the one place for all that is open.
 
     Attributes:
-        number: Counts the takes of a session, from 0.
+        number: Counts the takes of a session, in all lanes, from 0.
         is_seeded: Whether every reset in it was given a seed.
         began_ns: When it began, nanoseconds since 1970.
         state: Where it stands.
@@ -84,8 +98,7 @@ class Take:
     Args:
         owner: The recorder.
         source: What is looked at.
-        number: As above.
-        seed: The seed of the reset that began it, if one was given.
+        mark: What it is known by.
         task: Index of the task of its first rows.
         counts: How it stands with the worker.
         hand_over: Queues what was seen at a tick.
@@ -96,13 +109,13 @@ class Take:
         self,
         owner: Owner,
         source: Source,
-        number: int,
-        seed: int | None,
+        mark: Mark,
         task: int,
         counts: Counts,
         hand_over: Callable[[Seen], None],
         folder: Path,
     ) -> None:
+        number, key, seed = mark
         self.number = number
         self.is_seeded = seed is not None
         self.began_ns = time.time_ns()
@@ -112,8 +125,6 @@ class Take:
         self.outcome: Outcome | None = None
         self.moment = source.moment
         self.circumstances = Circumstances(seed)
-        # What its noise is keyed by: in another run with the same seeds it is the same.
-        key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.lane = Lane(source, task, lambda tick, seen: hand_over(Seen(number, key, tick, seen)), folder)
         self.led_on, self.is_on_time = self.lane.watch.after_step, self.lane.watch.is_on_time
         self._owner = owner

@@ -26,11 +26,12 @@ class Tasks:
         index: The task of the rows from here on.
 
     Args:
-        settings: Their ``tasks`` come first; where ``task`` says what rows are of, nobody else does.
+        settings: Where ``task`` says what rows are of, nobody else does.
+        descriptions: Those of the settings' ``tasks``; a session's lanes share them, and add to them.
     """
 
-    def __init__(self, settings: RecorderSettings) -> None:
-        self.descriptions = list(settings.tasks)
+    def __init__(self, settings: RecorderSettings, descriptions: list[str]) -> None:
+        self.descriptions = descriptions
         self.index = 0
         self._said_by = settings.task
 

@@ -11,23 +11,28 @@ from gymnasium.utils import RecordConstructorArgs
 
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.errors import StateError
+from lucky_recorder.errors import SettingsError, StateError
+from lucky_recorder.lazy import lazy
 from lucky_recorder.notices import held
 from lucky_recorder.recorder.arrival import copied
 from lucky_recorder.recorder.circumstances import plain_options
 from lucky_recorder.recorder.course import RECORDED, Course
 from lucky_recorder.recorder.exits import leave_if_ending
+from lucky_recorder.recorder.fleet import Fleet
 from lucky_recorder.recorder.formats import own_sinks
 from lucky_recorder.recorder.observer import checked_reward, observer_of
 from lucky_recorder.recorder.policies import Ran, without
 from lucky_recorder.recorder.recorder import Recorder
 from lucky_recorder.recorder.stage import Stage
-from lucky_recorder.recorder.subject import check_environment
+from lucky_recorder.recorder.subject import check_environment, is_vector
 from lucky_recorder.recorder.success import truth
 from lucky_recorder.recorder.take import FROZEN, OPEN, Take
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.validators import callable_name
+
+# Only used, and never imported here: it makes a session of this kind for each environment in a vector environment.
+vector: Any = lazy("lucky_recorder.recorder.vector")
 
 KEEP_EPISODE = "keep_episode"
 Result = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
@@ -45,6 +50,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     An episode freezes when the environment says ``terminated`` or ``truncated``; its verdict falls at the next
     ``reset``, at ``close``, or at `end_episode`.
 
+    A vector environment is handed over: what is made then is a `lucky_recorder.vector.VectorRecordSession`, which is no
+    `RecordSession`; each of its ``lanes`` is one.
+
     Args:
         env: The environment.
         settings: What to record: `RecorderSettings`, a mapping, or the path of a TOML file.
@@ -59,6 +67,12 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         env = lr.RecordSession(gym.make("LuckyRecorder/PickCube-v0"), cameras=[lr.Camera("front")])
         ```
     """
+
+    def __new__(cls, env: Any = None, *args: Any, **fields: Any) -> Any:
+        """Hand a vector environment over to what records it."""
+        if cls is RecordSession and is_vector(env):
+            return vector.of(env)(env, *args, **fields)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -76,11 +90,15 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         named: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in given]} if given else {}
         RecordConstructorArgs.__init__(self, settings=settled.to_dict(), **named)
         gym.Wrapper.__init__(self, env)
-        self.settings = settled
-        self.recorder = Recorder(settled, given)
-        self.observer = observer_of(self.recorder)
-        self._course = Course(self.recorder, env)
-        self._policy_period = settled.policy_period
+        self._record(Recorder(settled, given))
+
+    def _record(self, recorder: Recorder) -> None:
+        """Take a recorder, whose face this is."""
+        self.settings = recorder.settings
+        self.recorder = recorder
+        self.observer = observer_of(recorder)
+        self._course = Course(recorder, self.env)
+        self._policy_period = recorder.settings.policy_period
         # The open take, or one that has ended: to ask the recorder for it costs as much as to copy a row.
         self._take: Take | None = None
         self._ran: Ran = True
@@ -100,6 +118,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         self.recorder.refuse_if_left()
         course = self._course
+        self.recorder.raise_owed()
         course.end_if_cut()
         keeps = bool(options and options.get(KEEP_EPISODE)) and course.goes_on
         if options and KEEP_EPISODE in options:
@@ -185,9 +204,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 course.end_by_itself()
         finally:
             try:
-                with self.recorder.lock:
-                    if self.recorder.is_recording:
-                        self.recorder.close("close() was called")
+                self.recorder.leave("close() was called")
             finally:
                 if course.stage is not Stage.CLOSED:
                     course.stage = Stage.CLOSED
@@ -321,6 +338,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         # A daemon thread that goes on while Python takes everything down would crash in the simulator.
         leave_if_ending()
         self.recorder.refuse_if_left()
+        self.recorder.raise_owed()
         if self._course.begin_if_due():
             return self.step(action)
         before = self._course.subject.beat()
@@ -328,3 +346,32 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._ran = True
         self._course.take_in_unrecorded(result, before)
         return result
+
+
+class RecordLane(RecordSession):
+    """Records one of many environments into the session that they share: one of its lanes.
+
+    Args:
+        env: The environment.
+        settings: What is recorded, the same in every lane.
+        fleet: What the lanes share.
+
+    Raises:
+        SettingsError: If it is no single environment.
+        StateError: If the session of the others has ended, or is another process's.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], settings: RecorderSettings, fleet: Fleet) -> None:
+        check_environment(env)
+        if not isinstance(fleet, Fleet):
+            # What a spec says of it: an environment that is made anew from that has no others beside it.
+            remedy = "a lane has others beside it; make all of them anew, with lucky_recorder.vector.shared()"
+            raise SettingsError.of("fleet", fleet, remedy)
+        RecordConstructorArgs.__init__(self, settings=settings.to_dict(), fleet="the lanes of a session")
+        gym.Wrapper.__init__(self, env)
+        self._record(Recorder(settings, fleet=fleet))
+
+    @property
+    def lane(self) -> int:
+        """Its number, from 0."""
+        return self.recorder.lane

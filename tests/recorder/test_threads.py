@@ -59,7 +59,7 @@ def leave(env: lr.RecordSession) -> None:
     assert recorder.recording is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        forgotten.close_at_exit(recorder.recording, lambda: recorder.stop, recorder.lock)
+        forgotten.close_at_exit(recorder.recording.session, lambda: recorder.stop, recorder.lock)
 
 
 ENDS: dict[str, Callable[[lr.RecordSession], None]] = {

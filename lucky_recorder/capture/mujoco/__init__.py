@@ -14,7 +14,7 @@ from lucky_recorder.capture.mujoco.robots import find_robots
 from lucky_recorder.capture.mujoco.saved import SUFFIX as MODEL_SUFFIX
 from lucky_recorder.capture.mujoco.saved import model_bytes
 from lucky_recorder.capture.mujoco.simulation import Simulation
-from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds
+from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds, scene_sizes
 from lucky_recorder.capture.mujoco.substeps import Substeps
 
 __all__ = [
@@ -42,5 +42,6 @@ __all__ = [
     "pulse_of",
     "refresh_bounds",
     "scene_columns",
+    "scene_sizes",
     "site_of",
 ]

@@ -6,6 +6,7 @@ materials and a few visual settings are copied when a context is made; they are 
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, NamedTuple
 
 import mujoco
@@ -30,6 +31,9 @@ _UPLOADED = ("tex_data", *_MESHES, "hfield_data")
 _OF_PLANES = ("geom_size", "geom_matid")
 # What a context copies only when it is made: a change needs a new context.
 _HELD = ("mat_texid", "mat_texuniform", "mat_texrepeat", "skin_texcoord", "skin_face", "hfield_size", *_OF_PLANES)
+# More than a context holds of a model, to be on the safe side: what is loaded from files, and all that is soft.
+_HELD_WHOLE = ("tex_", "mesh_", "hfield_", "skin_", "flex_")
+_DIGEST_BYTES = 16
 _VISUAL = {
     "global_": ("linewidth",),
     "map": ("fogstart", "fogend", "shadowclip", "shadowscale", "zfar"),
@@ -100,6 +104,50 @@ class AssetWatch:
         }
         is_deep = bool(visual) or any(name not in _UPLOADED for name in arrays)
         return AssetChange(arrays, visual, textures, tuple(sorted(meshes)), hfields, is_deep)
+
+
+class Content:
+    """What a rendering context holds of a model, by digests: models of the same content can share one.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        names = [name for name in dir(model) if name.startswith(_HELD_WHOLE)]
+        arrays = {name for name in names if isinstance(getattr(model, name), np.ndarray)}
+        self._digests = {name: _digest(model, name) for name in sorted(arrays | {*_UPLOADED, *_HELD})}
+        self._visual = _visual_digest(model)
+
+    @property
+    def key(self) -> bytes:
+        """The same for models of the same content."""
+        return b"".join((*self._digests.values(), self._visual))
+
+    def follow(self, model: mujoco.MjModel, change: AssetChange) -> None:
+        """Take note of a change that the model has taken."""
+        self._digests |= {name: _digest(model, name) for name in change.arrays}
+        if change.visual:
+            self._visual = _visual_digest(model)
+
+
+def _digest(model: mujoco.MjModel, name: str) -> bytes:
+    values = getattr(model, name, None)
+    if values is None:
+        return b""
+    if name in _OF_PLANES:
+        values = values[model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)]
+    values = np.ascontiguousarray(values)
+    # The shape too: arrays of no values may have other numbers of them.
+    told = hashlib.blake2b(str(values.shape).encode(), digest_size=_DIGEST_BYTES)
+    told.update(values.tobytes() if values.size == 0 else values.view(np.uint8).data)
+    return told.digest()
+
+
+def _visual_digest(model: mujoco.MjModel) -> bytes:
+    values = _visual(model)
+    held = b"".join(np.ascontiguousarray(values[key]).tobytes() for key in sorted(values))
+    return hashlib.blake2b(held, digest_size=_DIGEST_BYTES).digest()
 
 
 def _visual(model: mujoco.MjModel) -> dict[tuple[str, str], Any]:

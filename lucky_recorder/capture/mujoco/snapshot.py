@@ -25,11 +25,27 @@ from lucky_recorder.settings.visual import RND_FLAGS, VIS_FLAGS
 _SPARE_GEOMS = 1000
 
 
+def scene_sizes(model: mujoco.MjModel) -> tuple[int, ...]:
+    """Return what a scene is made after: models for which this is the same can be drawn from each other's scenes."""
+    if model.nflex or model.nskin:
+        # Of what is soft a scene holds copies of the model's own arrays.
+        return (id(model),)
+    return (model.ngeom, model.nsite, model.nbody, model.njnt, model.nwrap, model.ntendon, model.vis.quality.numslices)
+
+
 class ScenePool:
     """At most `MOST_SCENES` scenes in flight. Taking one waits until the worker has given one back.
 
-    Scenes are used again because making one is slow. Only the caller's thread takes them, so the list needs no lock.
+    Scenes are used again because making one is slow. Lanes whose models have the same sizes share a pool, and each may
+    hold those of a tick until its step is over: that many there are at least, so that none waits for another lane.
+
     An interrupt may lose one between any two lines. So scenes are not counted: another is made for each that is gone.
+    Where two threads step lanes at once, a few more may be made than are allowed.
+
+    Args:
+        model: The model that scenes are made after.
+        cameras: How many scenes may wait for steps.
+        timeout_s: How long one is waited for.
     """
 
     def __init__(self, model: mujoco.MjModel, cameras: int, timeout_s: float) -> None:
@@ -42,6 +58,10 @@ class ScenePool:
         things = model.ngeom + model.nsite + model.nbody + model.njnt + model.nwrap + model.nflex + model.nskin
         # A slack tendon is drawn in as many pieces as a cylinder has sides.
         self._geoms = things + model.vis.quality.numslices * model.ntendon + _SPARE_GEOMS
+
+    def widen(self, cameras: int) -> None:
+        """Let so many scenes wait for steps, at least."""
+        self._most = max(self._most, cameras)
 
     def borrow(self) -> mujoco.MjvScene:
         """Take a free scene.

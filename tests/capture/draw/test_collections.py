@@ -43,7 +43,7 @@ def test_collected_in_our_thread_it_takes_nothing_of_ours() -> None:
     with Film(model, data, cameras, record_masks=True) as film:
         renderer = film.source.renderer
         assert renderer is not None
-        context = renderer._gl
+        context = renderer._graphics.gl
         assert context is not None
 
         def see(step: int) -> list[np.ndarray]:

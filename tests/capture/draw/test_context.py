@@ -24,7 +24,7 @@ from tests.capture.models import scene
 model = scene("joint_zoo")
 with Film(model, mujoco.MjData(model), [lr.Camera("overview", width=32, height=32)]) as film:
     [pixels] = film.frame()
-    context = film.source.renderer._gl
+    context = film.source.renderer._graphics.gl
 print(context.backend, context.is_software, pixels.shape, int(pixels.astype(np.int64).sum()))
 """
 

@@ -1,0 +1,173 @@
+"""Lanes: the recorders of the environments in a vector environment, and what can be said of them and asked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import gymnasium as gym
+
+from lucky_recorder.errors import SettingsError, StateError
+from lucky_recorder.recorder.batched import BatchedLanes, mode_of
+from lucky_recorder.recorder.fleet import Fleet
+from lucky_recorder.recorder.messages import Counts
+from lucky_recorder.recorder.wrapper import RecordLane
+from lucky_recorder.settings.recorder import RecorderSettings
+
+
+class Lanes:
+    """What can be said of the lanes of a session, and asked: the same for every kind of vector environment.
+
+    Attributes:
+        lanes: The `RecordSession` of each environment, for what is said of one of them.
+        settings: What is recorded, in every lane.
+    """
+
+    lanes: tuple[RecordLane, ...]
+    settings: RecorderSettings
+    _fleet: Fleet
+
+    # What the user says.
+
+    def end_episode(self, lane: int, success: bool | None = None, reward: float | None = None) -> None:
+        """End a lane's open episode now, and say its verdict; what follows is not recorded until that lane is reset.
+
+        Args:
+            lane: The environment's number in the vector environment.
+            success: Whether it succeeded; None: as the ``success`` setting says.
+            reward: The verdict as a number from 0 to 1.
+
+        Raises:
+            SettingsError: If there is no such lane.
+            StateError: If it has no open episode.
+        """
+        self._lane(lane).end_episode(success, reward)
+
+    def set_task(self, index: int, lane: int | None = None) -> None:
+        """Set the task of the rows from here on, also in later episodes.
+
+        Args:
+            index: The task's index.
+            lane: The lane whose rows are meant; None: all of them.
+
+        Raises:
+            StateError: If the setting ``task`` says what rows are of.
+            SettingsError: If no task of that index is registered, or there is no such lane.
+        """
+        for one in self.lanes if lane is None else (self._lane(lane),):
+            one.set_task(index)
+
+    def flush(self) -> None:
+        """Wait until every ended episode is committed or discarded.
+
+        Raises:
+            StateError: If no session is open.
+            LuckyRecorderError: What failed in the worker; the session is closed then.
+        """
+        recording = next((lane for lane in self.lanes if lane.is_recording), None)
+        if recording is None:
+            raise StateError("flush() needs an open session, and there is none; the first reset() opens it")
+        with self.heard():
+            recording.observer.flush()
+
+    def _lane(self, number: int) -> RecordLane:
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.lanes):
+            raise SettingsError.of("lane", number, f"give 0 to {len(self.lanes) - 1}")
+        return self.lanes[number]
+
+    # How it stands.
+
+    @property
+    def counts(self) -> Counts | None:
+        """What became of the episodes of all lanes, as the worker has got to them; None before the first session."""
+        return None if self._fleet.session is None else self._fleet.session.counts
+
+    @property
+    def session_path(self) -> Path | None:
+        """The session's folder, or the dataset's if only bundles are written; None before the first ``reset``."""
+        return next((lane.session_path for lane in self.lanes if lane.session_path is not None), None)
+
+    @property
+    def koyu_path(self) -> Path | None:
+        """The koyu dataset's folder; None before the first ``reset``, and where no bundles are written."""
+        return next((lane.koyu_path for lane in self.lanes if lane.koyu_path is not None), None)
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a session is open."""
+        return any(lane.is_recording for lane in self.lanes)
+
+    def __getstate__(self) -> NoReturn:
+        raise StateError(f"a {type(self).__name__} holds a thread and open files and can be neither copied nor pickled")
+
+    # For the faces.
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[None]:
+        """Call the vector environment; what ends the session is raised once here, and not in each lane again."""
+        try:
+            yield
+        except BaseException:
+            for lane in self.lanes:
+                lane.recorder.owe(None)
+            raise
+
+    def close_lanes(self, close: Callable[[], Any]) -> None:
+        """Close every lane, and then what is given; what is raised first is raised last."""
+        raised: BaseException | None = None
+        for lane in self.lanes:
+            try:
+                lane.close()
+            except BaseException as error:  # whatever an environment raises: the others are closed all the same
+                raised = raised or error
+        try:
+            close()
+        finally:
+            if raised is not None:
+                raise raised
+
+
+def lanes_of(
+    env: Any, settings: RecorderSettings, fleet: Fleet, mode: Any = None
+) -> tuple[tuple[RecordLane, ...], BatchedLanes | None]:
+    """Put a recorder around each environment of a vector environment.
+
+    Args:
+        env: The vector environment.
+        settings: What is recorded.
+        fleet: What its lanes share.
+        mode: How it resets what is done, where that is known; None: as it says.
+
+    Returns:
+        The recorders; and what gives them the parts of batches, where the environments are out of reach.
+
+    Raises:
+        SettingsError: If they are out of reach, and the settings ask for more than batches have.
+    """
+    inner = env.unwrapped if isinstance(env, gym.vector.VectorEnv) else env
+    while not isinstance(inner, gym.vector.VectorEnv) and hasattr(inner, "venv"):
+        inner = inner.venv
+    within = getattr(inner, "envs", None)
+    if isinstance(within, list) and within and all(isinstance(one, gym.Env) for one in within):
+        lanes = tuple(RecordLane(one, settings, fleet) for one in within)
+        # Not before all are made: one that is refused leaves the vector environment as it was.
+        within[:] = lanes
+        return lanes, None
+    if settings.mode != "custom":
+        remedy = (
+            f"the environments in {type(inner).__name__} are out of reach, and only what it returns can be recorded: "
+            "set mode='custom', with gym_columns=True or columns of gym:obs and info:KEY; or make the environments in "
+            "this process, with vectorization_mode='sync'"
+        )
+        raise SettingsError.of("mode", settings.mode, remedy)
+    batched = BatchedLanes(env, env.num_envs, mode or mode_of(env), lambda one: RecordLane(one, settings, fleet))
+    return batched.lanes, batched
+
+
+def seeds_of(seed: Any, count: int) -> Sequence[int | None]:
+    """Return each lane's seed, as gymnasium gives them."""
+    if seed is None:
+        return [None] * count
+    return [seed + i for i in range(count)] if isinstance(seed, int) else list(seed)

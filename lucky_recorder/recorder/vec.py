@@ -1,0 +1,117 @@
+"""VecRecordSession: the recorder's face for a vector environment of Stable-Baselines3's kind, a ``VecEnv``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from lucky_recorder.episode.sink import Sink
+from lucky_recorder.recorder.batched import SAME_STEP, Batch, flags, infos_of, parts, plain
+from lucky_recorder.recorder.fleet import Fleet
+from lucky_recorder.recorder.lanes import Lanes, lanes_of, seeds_of
+from lucky_recorder.settings.fields import RecorderFields
+from lucky_recorder.settings.recorder import RecorderSettings
+
+
+class VecRecordSession(Lanes):
+    """Records what the environments of a Stable-Baselines3 ``VecEnv`` do into one session; it is used as that is.
+
+    Where the ``VecEnv`` has its environments at hand, as a ``DummyVecEnv`` has, each is recorded as any environment is;
+    else, in ``custom`` mode, from what the ``VecEnv`` returns. What is not named here is the ``VecEnv``'s own.
+
+    Args:
+        env: The ``VecEnv``.
+        settings: What to record; see `RecordSession`.
+        sinks: Formats of your own; see `RecordSession`.
+        **fields: Settings by keyword, on top of ``settings``.
+
+    Raises:
+        SettingsError: If the settings cannot be recorded.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
+        *,
+        sinks: Iterable[Sink] = (),
+        **fields: Unpack[RecorderFields],
+    ) -> None:
+        self.venv = env
+        self.settings = RecorderSettings.of(settings, **fields)
+        self._fleet = Fleet(self.settings, sinks, has_lanes=True)
+        self.lanes, self._batched = lanes_of(env, self.settings, self._fleet, SAME_STEP)
+        self._seed: int | None = None
+        self._acted: Sequence[Any] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "venv":
+            raise AttributeError(name)
+        return getattr(self.venv, name)
+
+    def seed(self, seed: int | None = None) -> Any:
+        """Seed the next reset: the environments one after another, as the ``VecEnv`` does."""
+        self._seed = seed
+        return self.venv.seed(seed)
+
+    def reset(self) -> Any:
+        """Reset the environments, and return their observations; see `VectorRecordSession.reset`."""
+        seed, self._seed = self._seed, None
+        with self.heard():
+            if self._batched is None:
+                return self.venv.reset()
+            every = [True] * len(self.lanes)
+            try:
+                observations = self.venv.reset()
+            except BaseException as error:
+                self._batched.lose_reset(error, every)
+                raise
+            infos = self._infos(getattr(self.venv, "reset_infos", None) or [{} for _ in every])
+            self._batched.reset(self._parts(observations), infos, every, seeds_of(seed, len(every)), keeps=False)
+            return observations
+
+    def step(self, actions: Any) -> Any:
+        """Step the environments and record the steps; see `VectorRecordSession.step`."""
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: Any) -> None:
+        """Begin to step the environments."""
+        with self.heard():
+            if self._batched is not None:
+                # Before the step: it may clip them in place, and the pictures are those that the actions follow.
+                self._acted = parts(actions, None, len(self.lanes), is_batched=False)
+                self._batched.look()
+            self.venv.step_async(actions)
+
+    def step_wait(self) -> Any:
+        """Wait for the step, and record it; returns observations, rewards, which are done, and infos."""
+        with self.heard():
+            if self._batched is None:
+                return self.venv.step_wait()
+            try:
+                result = self.venv.step_wait()
+            except BaseException as error:
+                self._batched.lose_step(error, self._acted)
+                raise
+            observations, rewards, dones, given = result
+            infos, done = self._infos(given), flags(dones)
+            cut = [is_done and bool(info.get("TimeLimit.truncated")) for is_done, info in zip(done, infos, strict=True)]
+            ended = [is_done and not is_cut for is_done, is_cut in zip(done, cut, strict=True)]
+            self._batched.step(self._acted, Batch(self._parts(observations), list(plain(rewards)), ended, cut, infos))
+            return result
+
+    def _parts(self, observations: Any) -> list[Any]:
+        return parts(observations, self.venv.observation_space, len(self.lanes), is_batched=False)
+
+    def _infos(self, infos: Any) -> list[dict[str, Any]]:
+        return infos_of(infos, len(self.lanes))
+
+    def close(self) -> None:
+        """Give the open episodes their verdicts, close the session, then the environments; see `VectorRecordSession`.
+
+        Raises:
+            LuckyRecorderError: The first thing that failed in the session; the environments are closed all the same.
+        """
+        self.close_lanes(self.venv.close)
