@@ -74,6 +74,7 @@ class Fleet:
         self._sinks = formats.own_sinks(settings, sinks)
         self._members: dict[int, weakref.ref[Member]] = {}
         self._recordings: dict[int, Recording] = {}
+        self._finalizers: dict[int, weakref.finalize[..., Member]] = {}
         self._lanes = 0
         self._was_forgotten = False
         self._process = os.getpid()
@@ -101,9 +102,17 @@ class Fleet:
         lane, self._lanes = self._lanes, self._lanes + 1
         self._members[lane] = weakref.ref(member)
         self.scenes.lanes = self._lanes
-        # At the end of the process sessions are closed in another way: see `enter`.
-        weakref.finalize(member, self._forget, lane).atexit = False
+        if self.has_lanes:
+            # Also one that never records: the session is not to wait for it when it is gone.
+            self._mind(member, lane)
         return lane
+
+    def _mind(self, member: Member, lane: int) -> None:
+        """Have a lane ended when its recorder is gone, or the session, where it was the last."""
+        if lane not in self._finalizers:
+            self._finalizers[lane] = weakref.finalize(member, self._forget, lane)
+            # At the end of the process sessions are closed in another way: see `enter`.
+            self._finalizers[lane].atexit = False
 
     def members(self) -> Iterator[Member]:
         """Go through the recorders that are not closed."""
@@ -133,6 +142,7 @@ class Fleet:
             recording = Recording(self.session, source, number)
             self.session.join(recording)
             self._recordings[lane] = recording
+            self._mind(member, lane)
             return recording
         session = OpenSession(source, self._sinks, self.tasks)
         recording = Recording(session, source, number)
@@ -143,6 +153,7 @@ class Fleet:
         self.session = session
         self._recordings = {lane: recording}
         self._was_forgotten = False
+        self._mind(member, lane)
         return recording
 
     def _opened(self, session: OpenSession, first: Recording, close: Callable[[], None]) -> Path:
@@ -185,6 +196,9 @@ class Fleet:
         finally:
             if session.is_closed:
                 exits.release(id(session))
+                for finalizer in self._finalizers.values():
+                    finalizer.detach()
+                self._finalizers.clear()
             _tell_of_uneven_steps(session)
             if failure is not None:
                 for member in self.members():
@@ -196,6 +210,7 @@ class Fleet:
     def leave(self, lane: int) -> bool:
         """Strike a recorder off the list; returns whether it was the last, so that the session is to be closed."""
         self._members.pop(lane, None)
+        self._recordings.pop(lane, None)
         if self.session is not None:
             self.session.wait_no_more(lane)
         return not any(True for _ in self.members())
@@ -209,7 +224,7 @@ class Fleet:
 
     def _forget(self, lane: int) -> None:
         """End a lane whose recorder is gone; where it was the last, close the session, and say so."""
-        session, recording = self.session, self._recordings.pop(lane, None)
+        session, recording = self.session, self._recordings.get(lane)
         is_last = self.leave(lane)
         if session is None or session.is_closed:
             return
