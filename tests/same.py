@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,10 +15,11 @@ WHEN = ["recorded_at", "duration_s"]
 
 def bytes_of(path: Path) -> dict[str, bytes]:
     """The bytes of every file; of a file of ``meta/episodes``, those of its table without the two columns."""
-    return {p.relative_to(path).as_posix(): _bytes(p) for p in sorted(path.rglob("*")) if p.is_file()}
+    return {p.relative_to(path).as_posix(): file_bytes(p) for p in sorted(path.rglob("*")) if p.is_file()}
 
 
-def _bytes(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
+    """The bytes of one file of a session, as above."""
     if path.suffix != ".parquet" or "episodes" not in path.parts or "meta" not in path.parts:
         return path.read_bytes()
     table = pq.ParquetFile(path).read()
@@ -26,3 +29,8 @@ def _bytes(path: Path) -> bytes:
     with pa.ipc.new_stream(written, kept.schema) as stream:
         stream.write_table(kept)
     return bytes(written.getvalue())
+
+
+def without_when(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of ``meta/episodes`` without the two."""
+    return {name: value for name, value in row.items() if name not in WHEN}

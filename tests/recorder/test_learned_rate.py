@@ -14,6 +14,7 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.testing import CountEnv, check_session
 from tests.recorder.stepping import steps, without_a_rate
+from tests.same import bytes_of
 
 
 def test_a_rate_that_nobody_states_is_read_off_the_first_step(record: Any, wall: Any) -> None:
@@ -28,7 +29,7 @@ def test_a_rate_that_nobody_states_is_read_off_the_first_step(record: Any, wall:
                 done = terminated or truncated
         recorded.close()
         path = check_session(recorded.session_path).path
-        files.append({p.relative_to(path): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()})
+        files.append(bytes_of(path))
     assert files[0] == files[1]
 
 
