@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, SupportsFloat, Unpack
+from typing import Any, NoReturn, SupportsFloat, Unpack, cast
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
@@ -53,7 +53,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     `RecordSession`; each of its ``lanes`` is one.
 
     Args:
-        env: The environment.
+        env: The environment, or a vector environment.
         settings: What to record: `RecorderSettings`, a mapping, or the path of a TOML file.
         sinks: Formats of your own that take the finished episodes, besides ``formats``; see `Sink`.
         **fields: Settings by keyword, on top of ``settings``.
@@ -75,7 +75,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     def __init__(
         self,
-        env: gym.Env[Any, Any],
+        env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any],
         settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
         *,
         sinks: Iterable[Sink] = (),
@@ -88,7 +88,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         # them and does not notice: their names are refused where sinks belong.
         named: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in given]} if given else {}
         RecordConstructorArgs.__init__(self, settings=settled.to_dict(), **named)
-        gym.Wrapper.__init__(self, env)
+        # What is none has been handed over, or refused.
+        gym.Wrapper.__init__(self, cast("gym.Env[Any, Any]", env))
         self._record(Recorder(settled, given))
 
     def _record(self, recorder: Recorder) -> None:
