@@ -54,7 +54,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     `RecordSession`; each of its ``lanes`` is one.
 
     Args:
-        env: The environment. A vector environment becomes a `lucky_recorder.vector.VectorRecordSession`.
+        env: The environment, or a vector environment.
         settings: What to record: `RecorderSettings`, a mapping, or the path of a TOML file.
         sinks: Formats of your own that take the finished episodes, besides ``formats``; see `Sink`.
         **fields: Settings by keyword, on top of ``settings``.
@@ -89,6 +89,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         # them and does not notice: their names are refused where sinks belong.
         named: dict[str, Any] = {"sinks": [callable_name(type(sink)) for sink in given]} if given else {}
         RecordConstructorArgs.__init__(self, settings=settled.to_dict(), **named)
+        # What is none has been handed over, or refused.
         gym.Wrapper.__init__(self, cast("gym.Env[Any, Any]", env))
         self._record(Recorder(settled, given))
 
