@@ -27,8 +27,9 @@ _SHOWN = 4
 # Nobody reads more, and a stranger's folder may have a million tasks.
 _MOST_ROWS = 1000
 _BAR_COLUMNS = (
-    "{task.completed}/{task.total} episodes",
+    "{task.completed}/{task.total} episodes kept",
     "{task.fields[at].discarded} discarded",
+    "{task.fields[at].wanted} still wanted",
     "{task.fields[at].steps_per_second:.0f} steps/s",
     "{task.fields[megabytes]:.1f} MB",
 )

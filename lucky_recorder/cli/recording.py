@@ -123,28 +123,18 @@ def record_plan(plan: Plan) -> Path:
 def _record(plan: Plan) -> tuple[Path, Summary]:
     env = open_session(plan)
     try:
-        with Bar(plan.episodes, Summary()) as bar, env:
+        with Bar(plan.episodes, Summary(wanted=plan.episodes)) as bar, env:
             policy = resolve_policy(env, plan.policy, fail=plan.fail)
             summary = collect(env, policy, episodes=plan.episodes, seed=plan.settings.seed, on_step=bar.show)
             bar.show(summary)
     except KeyboardInterrupt:
-        say(f"interrupted: {_left_behind(env)}", error=True)
+        say("interrupted: the open episode was ended as failed", error=True)
         raise typer.Exit(INTERRUPTED) from None
     finally:  # also after an error: what was recorded until then is on the disk
         if env.session_path is not None:
             say(f"session: {env.session_path}")
     assert env.session_path is not None
     return env.session_path, summary
-
-
-def _left_behind(env: RecordSession) -> str:
-    """Say what an interrupt has made of the open episode of a recorder, which is closed by now."""
-    counts = env.observer.counts
-    if env.session_path is None:
-        return "no step was recorded yet, and nothing is on the disk"
-    if counts is None or not counts.kept + counts.discarded + counts.failed + counts.dropped:
-        return "no step was recorded yet"
-    return "the open episode was ended as failed"
 
 
 def open_session(plan: Plan) -> RecordSession:
@@ -177,5 +167,6 @@ def _told(path: Path, summary: Summary) -> str:
     return (
         f"{summary.kept} episodes kept, {succeeded} succeeded, {summary.discarded} discarded; "
         f"{summary.steps} steps in {summary.seconds:.1f} s, {summary.steps_per_second:.0f} a second"
+        + (f"; {summary.wanted} still wanted" if summary.wanted else "")
         + (f"; the session has {len(episodes)} episodes" if before else "")
     )

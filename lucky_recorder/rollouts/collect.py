@@ -28,6 +28,7 @@ class Summary(NamedTuple):
         steps: Steps taken.
         seconds: Wall-clock time.
         bytes: Bytes of video written.
+        wanted: Episodes that are still to be kept.
     """
 
     kept: int = 0
@@ -35,6 +36,7 @@ class Summary(NamedTuple):
     steps: int = 0
     seconds: float = 0.0
     bytes: int = 0
+    wanted: int = 0
 
     @property
     def steps_per_second(self) -> float:
@@ -79,13 +81,13 @@ def collect(
         LuckyRecorderError: What fails while recording.
     """
     first = _first_seed(env) if seed is None else seed
-    tally = _Tally(env)
-    while not tally.is_enough(episodes):
+    tally = _Tally(env, episodes)
+    while not tally.is_enough():
         for _ in _attempt(env, policy, first + tally.attempts):
             tally.steps += 1
             if on_step is not None:
                 on_step(tally.summary())
-        tally.end_attempt(episodes)
+        tally.end_attempt()
         if on_episode is not None:
             on_episode(tally.summary())
     return tally.summary()
@@ -120,8 +122,9 @@ def _attempt(env: RecordSession, policy: Policy, seed: int) -> Iterator[None]:
 class _Tally:
     """Counts what became of the attempts, without what the session held at the start."""
 
-    def __init__(self, env: RecordSession) -> None:
+    def __init__(self, env: RecordSession, episodes: int) -> None:
         self._env = env
+        self._episodes = episodes
         if self._has_ended:
             raise StateError(f"the session {env.session_path} has ended; make another RecordSession to collect more")
         # What the caller recorded before is ended and written first, so that it is not counted as collected here.
@@ -150,31 +153,32 @@ class _Tally:
 
     def summary(self) -> Summary:
         kept, discarded, size = (now - then for now, then in zip(self._counts, self._before, strict=True))
-        return Summary(kept, discarded, self.steps, time.perf_counter() - self._began, size)
+        wanted = max(0, self._episodes - kept)
+        return Summary(kept, discarded, self.steps, time.perf_counter() - self._began, size, wanted)
 
-    def is_enough(self, episodes: int) -> bool:
-        """Tell whether ``episodes`` are kept.
+    def is_enough(self) -> bool:
+        """Tell whether all episodes are kept that are wanted.
 
         The worker counts what is kept, later than attempts end. It is waited for only when there might be enough:
         otherwise drawing and encoding would not run beside the next attempt.
         """
         if self._has_ended:
             return True
-        if self.attempts - self.summary().discarded < episodes:
+        if self.attempts - self.summary().discarded < self._episodes:
             return False
-        return self._written() >= episodes
+        return self._written() >= self._episodes
 
-    def end_attempt(self, episodes: int) -> None:
+    def end_attempt(self) -> None:
         """Count an attempt; too many in a row that leave nothing are an error."""
         self.attempts += 1
         self._note(self.summary().kept)
-        patience = max(_PATIENCE, _PATIENCE_PER_EPISODE * episodes)
+        patience = max(_PATIENCE, _PATIENCE_PER_EPISODE * self._episodes)
         if self.attempts - self._last_fruitful < patience:
             return
         # The worker may be behind with what was counted so far.
         self._note(self._written())
         if self.attempts - self._last_fruitful >= patience:
-            self._give_up(episodes)
+            self._give_up()
 
     def _note(self, kept: int) -> None:
         if kept > self._kept:
@@ -185,13 +189,13 @@ class _Tally:
             self._env.observer.flush()
         return self.summary().kept
 
-    def _give_up(self, episodes: int) -> NoReturn:
+    def _give_up(self) -> NoReturn:
         settings, fruitless = self._env.settings, self.attempts - self._last_fruitful
         raise SettingsError.of(
             "success",
             settings.success,
-            f"{self._kept} of {episodes} episodes were kept, none in the last {fruitless} attempts; check the policy, "
-            f"this setting, discard_and_retry_failed={settings.discard_and_retry_failed} and episode_trigger",
+            f"{self._kept} of {self._episodes} episodes were kept, none in the last {fruitless} attempts; check the "
+            f"policy, this setting, discard_and_retry_failed={settings.discard_and_retry_failed} and episode_trigger",
         )
 
 

@@ -158,7 +158,7 @@ def _reward(outcome: Outcome) -> float | None:
 
 def _actions(env: RecordSession, policy: Policy, action: str, execute: int | None) -> Iterator[tuple[Any, bool]]:
     """Ask the policy while the episode is open; yields each action, and whether the policy was asked for it."""
-    turn = _to_env(env, action)
+    turn = to_env(env, action)
     while _has_time(env):
         chunk = turn(policy(seen_by_policy(env)))
         for number, one in enumerate(chunk[:execute]):
@@ -193,7 +193,7 @@ def _as_float32(value: NDArray[Any]) -> NDArray[Any]:
 # The policy's vector and the environment's.
 
 
-def _to_env(env: RecordSession, action: str) -> Callable[[Any], list[Any]]:
+def to_env(env: RecordSession, action: str) -> Callable[[Any], list[Any]]:
     """Return the function that turns what a policy says into actions of the environment, one or more."""
     space: Any = env.action_space
     if action == "gym" and space.shape is None:
