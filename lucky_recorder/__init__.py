@@ -27,11 +27,13 @@ if TYPE_CHECKING:
         StorageError,
         StreamError,
         VideoError,
+        WorkerDiedError,
         WorkerStalledError,
     )
     from lucky_recorder.lerobot.view import lerobot_view
     from lucky_recorder.recorder.observer import Observer
     from lucky_recorder.recorder.wrapper import RecordSession
+    from lucky_recorder.rollouts.collect import collect
     from lucky_recorder.rollouts.evaluate import evaluate
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
@@ -64,8 +66,10 @@ _HOMES = {
     "StorageError": "errors",
     "StreamError": "errors",
     "VideoError": "errors",
+    "WorkerDiedError": "errors",
     "WorkerStalledError": "errors",
     "checksum": "edit.checksum",
+    "collect": "rollouts.collect",
     "commands_to_ctrl": "capture.commands",
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
@@ -98,9 +102,11 @@ __all__ = [
     "StorageError",
     "StreamError",
     "VideoError",
+    "WorkerDiedError",
     "WorkerStalledError",
     "__version__",
     "checksum",
+    "collect",
     "commands_to_ctrl",
     "evaluate",
     "lerobot_view",

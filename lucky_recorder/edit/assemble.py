@@ -28,7 +28,7 @@ from lucky_recorder.storage.lock import is_abandoned
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
 
-__all__ = ["Assembly", "OnEpisode", "Pick", "assemble", "plan"]
+__all__ = ["AsOne", "Assembly", "OnEpisode", "Pick", "assemble", "plan"]
 
 _PARTIAL = ".partial"
 _LARGEST = 1000
@@ -54,6 +54,18 @@ class Pick(NamedTuple):
     stop: int | None = None
 
 
+class AsOne(NamedTuple):
+    """How a session would have been recorded as one whose episodes several processes have recorded.
+
+    Attributes:
+        tasks: The tasks that are registered, in index order. Others are listed where an episode is of them.
+        takes: Of each episode, how many takes there were until it had ended, those that were discarded counted too.
+    """
+
+    tasks: Sequence[str]
+    takes: Sequence[int]
+
+
 class _Part(NamedTuple):
     """A pick that is known to be there."""
 
@@ -72,6 +84,7 @@ class Assembly:
         chunking: How its files are grouped.
         taken_over: What it takes over of its sources.
         rename: Task descriptions that become others.
+        recorded: How it would have been recorded as one; None where it is made of what others have recorded.
     """
 
     target: Path
@@ -79,6 +92,7 @@ class Assembly:
     chunking: layout.Chunking
     taken_over: MadeOf
     rename: Mapping[str, str]
+    recorded: AsOne | None = None
 
     @property
     def episodes(self) -> int:
@@ -118,7 +132,8 @@ class Assembly:
     def _fill(self, sink: SessionSink, on_episode: OnEpisode) -> None:
         first = self.parts[0]
         try:
-            sink.open(first.source.schema, self._named(first.source.known_tasks(first.episode)), self.taken_over)
+            tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
+            sink.open(first.source.schema, self._named(tasks), self.taken_over)
             self._write_episodes(sink, on_episode)
         except BaseException:  # what is written of it goes anyway
             with contextlib.suppress(LuckyRecorderError):
@@ -133,10 +148,10 @@ class Assembly:
         }
         takes = 0
         for number, part in enumerate(self.parts):
-            if number == len(self.parts) - 1:
+            if number == len(self.parts) - 1 and self.recorded is None:
                 # Those of which no episode is are not lost; the last one lists them.
                 sink.know(task for source in self._sources() for task in self._named(source.folder.tasks))
-            takes += part.source.takes(part.episode)
+            takes = takes + part.source.takes(part.episode) if self.recorded is None else self.recorded.takes[number]
             self._write(part, number, takes, streams[id(part.source)], sink)
             on_episode(number + 1, len(self.parts))
 
@@ -182,6 +197,7 @@ def assemble(
     files_per_chunk: int | None = None,
     episodes_per_file: int | None = None,
     rename: Mapping[str, str] | None = None,
+    recorded: AsOne | None = None,
     on_episode: OnEpisode | None = None,
     metadata_every: int = 25,
 ) -> Path:
@@ -196,6 +212,7 @@ def assemble(
         files_per_chunk: Files in each chunk folder; by default as in the first session.
         episodes_per_file: Episodes in each data file; by default as in the first session.
         rename: Task descriptions that become others; one that there is already unites with it.
+        recorded: How it would have been recorded as one, where several processes have recorded it.
         on_episode: Called after each episode: how many are done, and how many there are.
         metadata_every: Episodes between two writes of ``meta/``.
 
@@ -209,7 +226,14 @@ def assemble(
         StorageError: If a session is being written, or the file system refuses.
         VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
     """
-    planned = plan(picks, target, files_per_chunk=files_per_chunk, episodes_per_file=episodes_per_file, rename=rename)
+    planned = plan(
+        picks,
+        target,
+        files_per_chunk=files_per_chunk,
+        episodes_per_file=episodes_per_file,
+        rename=rename,
+        recorded=recorded,
+    )
     return planned.write(on_episode, metadata_every)
 
 
@@ -220,6 +244,7 @@ def plan(
     files_per_chunk: int | None = None,
     episodes_per_file: int | None = None,
     rename: Mapping[str, str] | None = None,
+    recorded: AsOne | None = None,
 ) -> Assembly:
     """Say what `assemble` would write, and refuse what it would refuse beforehand; nothing is touched.
 
@@ -240,7 +265,7 @@ def plan(
     for source in sources.values():
         source.refuse_strays()
     refuse_unlike([*sources.values()])
-    return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}))
+    return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}), recorded)
 
 
 def _part(pick: Pick, sources: dict[str, Source]) -> _Part:

@@ -97,6 +97,11 @@ class Recorder(Alone):
         return None if take is None or take.state is ENDED else take
 
     @property
+    def has_own_sinks(self) -> bool:
+        """Whether formats of the user's own take the episodes, besides those of the settings."""
+        return bool(self._sinks)
+
+    @property
     def loses_reset_steps(self) -> bool:
         """Whether a step that resets the simulation is no row: rows hold what it was like after, or it had no rate."""
         source = None if self.recording is None else self.recording.source

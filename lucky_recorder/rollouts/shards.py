@@ -1,0 +1,113 @@
+"""The folder of the shards, ``<session>.shards``, and the session that is made of them."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lucky_recorder.edit.assemble import AsOne, Pick, assemble
+from lucky_recorder.episode import keys
+from lucky_recorder.errors import LuckyRecorderError, SettingsError
+from lucky_recorder.rollouts.pieces import Attempt
+from lucky_recorder.session import layout
+from lucky_recorder.session.reader import Session
+from lucky_recorder.settings.recorder import RecorderSettings
+
+
+class Found(NamedTuple):
+    """An attempt, and the shard that its episode is in."""
+
+    attempt: Attempt
+    shard: Path
+
+
+def refuse(settings: RecorderSettings, has_sinks: bool) -> None:
+    """Refuse what several processes cannot record into one session; nothing is touched.
+
+    Raises:
+        SettingsError: Says what, and the remedy.
+    """
+    alone = "is recorded by one process; collect with workers=1"
+    if "koyu" in settings.written_formats:
+        remedy = f"{alone}, or leave koyu out, and convert the session afterwards: `lucky-recorder convert`"
+        raise SettingsError.of("formats", settings.written_formats, remedy)
+    if has_sinks or settings.formats == ():
+        raise SettingsError(f"sinks: a format of your own {alone}")
+    if not settings.record_data:
+        raise SettingsError.of("record_data", False, f"a session without rows {alone}, or record rows too")
+    if settings.episode_trigger is not None:
+        remedy = "which attempts are recorded goes by their number in one process; leave it out, or use workers=1"
+        raise SettingsError.of("episode_trigger", settings.episode_trigger, remedy)
+
+
+class Shards:
+    """The shards of one session.
+
+    Attributes:
+        session: Where the session will be; nobody else takes its name.
+        folder: Where the shards are.
+
+    Args:
+        settings: What is recorded.
+
+    Raises:
+        StorageError: If the folder cannot be made.
+    """
+
+    def __init__(self, settings: RecorderSettings) -> None:
+        self._settings = settings
+        self.folder = layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
+        self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
+
+    def merge(self, found: Sequence[Found]) -> Path:
+        """Make the session of attempts that were kept, in their order, and remove the shards.
+
+        It is what one process would have recorded that had made the attempts one after another.
+
+        Raises:
+            LuckyRecorderError: If it cannot be made; the shards stay.
+        """
+        opened = {one.shard: Session(one.shard) for one in found}
+        picks = [Pick(opened[one.shard], one.attempt.episode or 0) for one in found]
+        first = 0
+        takes = [one.attempt.number - first + 1 for one in found]
+        settings = self._settings
+        assemble(
+            picks,
+            self.session,
+            files_per_chunk=settings.files_per_chunk,
+            episodes_per_file=settings.episodes_per_file,
+            recorded=AsOne(settings.tasks, takes),
+            metadata_every=settings.metadata_every,
+        )
+        self.remove()
+        return self.session
+
+    def remove(self) -> None:
+        """Remove the shards, and the folder of all sessions if there is nothing else in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.folder.parent.rmdir()
+
+    def command(self) -> str:
+        """Return the command that makes a session of what is there; empty if no episode is finished."""
+        sessions = sorted(self.folder.glob(f"*/{keys.SESSIONS}/*"))
+        finished = [str(path) for path in sessions if _has_episodes(path)]
+        return shlex.join(["lucky-recorder", "merge", *finished, "-o", str(self.session)]) if finished else ""
+
+
+def _has_episodes(path: Path) -> bool:
+    try:
+        return len(Session(path)) > 0
+    except LuckyRecorderError:
+        return False
+
+
+def bytes_of_video(path: Path) -> int:
+    """Return the size of a session's videos."""
+    session = Session(path)
+    return sum(file.stat().st_size for key in session.video_keys() for file in session.video_files(key))
