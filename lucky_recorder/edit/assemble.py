@@ -82,7 +82,7 @@ class Assembly:
         target: Where it will be.
         parts: Its episodes, in order.
         chunking: How its files are grouped.
-        taken_over: What it takes over of its sources.
+        taken_over: What it takes over of its sources; None where it is added to a session.
         rename: Task descriptions that become others.
         recorded: How it would have been recorded as one; None where it is made of what others have recorded.
     """
@@ -90,7 +90,7 @@ class Assembly:
     target: Path
     parts: Sequence[_Part]
     chunking: layout.Chunking
-    taken_over: MadeOf
+    taken_over: MadeOf | None
     rename: Mapping[str, str]
     recorded: AsOne | None = None
 
@@ -121,7 +121,7 @@ class Assembly:
         """
         partial = _claimed(self.target)
         try:
-            self._fill(SessionSink(partial, self.chunking, metadata_every), on_episode or (lambda done, total: None))
+            self.fill(SessionSink(partial, self.chunking, metadata_every), on_episode)
             _refuse_faults(partial, self.target)
             _name(partial, self.target)
         except BaseException:  # also an interrupt: an unfinished session must not stay behind
@@ -129,12 +129,13 @@ class Assembly:
             raise
         return self.target
 
-    def _fill(self, sink: SessionSink, on_episode: OnEpisode) -> None:
+    def fill(self, sink: SessionSink, on_episode: OnEpisode | None = None) -> None:
+        """Write the episodes into a sink, and close it."""
         first = self.parts[0]
         try:
             tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
             sink.open(first.source.schema, self._named(tasks), self.taken_over)
-            self._write_episodes(sink, on_episode)
+            self._write_episodes(sink, on_episode or (lambda done, total: None))
         except BaseException:  # what is written of it goes anyway
             with contextlib.suppress(LuckyRecorderError):
                 sink.close()
@@ -251,21 +252,57 @@ def plan(
     Arguments and errors are those of `assemble`.
     """
     sources: dict[str, Source] = {}
-    parts = [_part(pick, sources) for pick in picks]
-    if not parts:
-        raise SettingsError.of("output", str(target), "no episode is left to write; nothing was written")
+    parts = _parts(picks, sources)
     _refuse_target(target, sources.values())
-    _refuse_twice(parts)
     first = parts[0].source
     chunking = layout.Chunking(
         _grouping("files_per_chunk", files_per_chunk, first.folder.files_per_chunk),
         _grouping("episodes_per_file", episodes_per_file, first.episodes_per_file),
     )
     _refuse_many(len(parts), chunking)
+    return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}), recorded)
+
+
+def extend(
+    session: Path,
+    picks: Iterable[Pick],
+    recorded: AsOne,
+    on_episode: OnEpisode | None = None,
+    metadata_every: int = 25,
+) -> Path:
+    """Add episodes of others to a session, as a recording does that goes on with it; returns its folder.
+
+    Args:
+        session: The session.
+        picks: The episodes, in order.
+        recorded: How they would have been recorded as one.
+        on_episode: Called after each episode.
+        metadata_every: Episodes between two writes of ``meta/``.
+
+    Raises:
+        SettingsError: If the session holds other rows or streams; it is as it was then.
+        FormatError: If one of them cannot be read.
+        StorageError: If the session is being written, or the file system refuses: what was added until then is whole.
+        VideoError: If a video cannot be read.
+    """
+    own = Source(session)
+    chunking = layout.Chunking(own.folder.files_per_chunk, own.episodes_per_file)
+    parts = _parts(picks, {})
+    sink = SessionSink(session, chunking, metadata_every, resumes=True)
+    Assembly(session, parts, chunking, None, {}, recorded).fill(sink, on_episode)
+    return session
+
+
+def _parts(picks: Iterable[Pick], sources: dict[str, Source]) -> list[_Part]:
+    """Find what is picked, of sessions that fit; nothing is touched."""
+    parts = [_part(pick, sources) for pick in picks]
+    if not parts:
+        raise SettingsError("no episode is left to write; nothing was written")
+    _refuse_twice(parts)
     for source in sources.values():
         source.refuse_strays()
     refuse_unlike([*sources.values()])
-    return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}), recorded)
+    return parts
 
 
 def _part(pick: Pick, sources: dict[str, Source]) -> _Part:

@@ -186,6 +186,7 @@ class _Together:
         self._episodes = episodes
         self._seed = seed
         self._notices = [notice for notice in (on_step, on_episode) if notice is not None]
+        self._missing = episodes
         self._summary = Summary(wanted=episodes)
         self._began = time.perf_counter()
 
@@ -193,8 +194,13 @@ class _Together:
         """Collect with so many processes."""
         settings = gather.settings_of(self._job.make_env)
         total = settings.total_episodes
-        episodes = self._episodes if total is None else min(self._episodes, total)
+        there = 0 if settings.resume is None else tried.episodes(settings.resume)
+        missing = max(0, self._episodes - there)
+        episodes = missing if total is None else min(missing, total)
+        if not episodes:
+            return Summary(path=settings.resume)
         first = _first_seed(settings) if self._seed is None else self._seed
+        self._summary, self._missing = Summary(wanted=missing), missing
         wanted = gather.Wanted(
             seed_of=lambda number: first + number,
             episodes=episodes,
@@ -211,7 +217,7 @@ class _Together:
             steps=sum(one.steps for one in gathered.attempts),
             seconds=time.perf_counter() - self._began,
             bytes=0 if gathered.path is None else bytes_of_video(gathered.path),
-            wanted=max(0, self._episodes - kept),
+            wanted=max(0, missing - kept),
             surplus=gathered.surplus,
             path=gathered.path,
         )
@@ -224,7 +230,7 @@ class _Together:
             discarded=self._summary.discarded + (not is_kept),
             steps=self._summary.steps + attempt.steps,
             seconds=time.perf_counter() - self._began,
-            wanted=max(0, self._episodes - kept),
+            wanted=max(0, self._missing - kept),
         )
         for notice in self._notices:
             notice(self._summary)

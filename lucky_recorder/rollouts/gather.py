@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from lucky_recorder.settings.recorder import RecorderSettings
 
 logger = logging.getLogger("lucky_recorder")
 
-_WAIT_S = 1.0
+_WAIT_S = 0.25
 _MOST_DEATHS = 3
 
 
@@ -99,6 +99,7 @@ class Gathering:
         """
         self._settle()
         while not self.is_enough:
+            exits.raise_held()
             self._submit()
             self.take_in(_WAIT_S)
 
@@ -192,16 +193,18 @@ def gather(job: Job, settings: RecorderSettings, wanted: Wanted, workers: int) -
     shards = Shards(settings)
     engine = Workers(pickled, shards.folder, workers)
     gathering = Gathering(engine, wanted)
+    path: Path | None = None
     try:
-        with _ending():
+        # Signals are heard between two pieces, where nothing is half taken in.
+        with exits.held_back():
             failure = _run(gathering, engine)
-            # Whoever has interrupted it once may do so again; whoever has not waits for a whole session.
-            with contextlib.nullcontext() if failure else exits.held_back():
-                path = _merged(gathering, shards)
-    except BaseException:  # also a second interrupt
-        engine.kill()
-        _tell_of(shards)
-        raise
+            path = _merged(gathering, shards, may_leave=failure is not None)
+    except BaseException as error:  # also a second interrupt
+        if path is None:
+            engine.kill()
+            _tell_of(shards)
+            raise
+        failure = error
     if failure is not None:
         raise _told(failure, path, len(gathering.kept()))
     return gathering.gathered(path)
@@ -217,22 +220,26 @@ def _run(gathering: Gathering, engine: Engine) -> BaseException | None:
     if failure is not None or gathering.is_busy:
         engine.stop()
     engine.close()
-    with contextlib.suppress(LuckyRecorderError):  # what fails now is of attempts that nobody wants any more
-        while gathering.take_in(0):
-            pass
+    is_there = True
+    while is_there or not engine.is_closed:
+        exits.raise_held()
+        with contextlib.suppress(LuckyRecorderError):  # what fails now is of attempts that nobody wants any more
+            is_there = gathering.take_in(_WAIT_S if not engine.is_closed else 0.0)
     return failure
 
 
-def _merged(gathering: Gathering, shards: Shards) -> Path | None:
+def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Path | None:
+    """Make the session; whoever has interrupted the run once may do so again."""
     found = gathering.kept()
     if not found:
         shards.remove()
         return None
-    return shards.merge(found)
+    return shards.merge(found, lambda done, total: exits.raise_held() if may_leave else None)
 
 
 def _told(failure: BaseException, path: Path | None, episodes: int) -> BaseException:
-    left = "no episode was finished" if path is None else f"what was finished, {episodes} episodes, is in {path}"
+    counted = "1 episode" if episodes == 1 else f"{episodes} episodes"
+    left = "no episode was finished" if path is None else f"what was finished, {counted}, is in {path}"
     if isinstance(failure, LuckyRecorderError):
         told = extended(failure, left)
         told.__notes__ = list(getattr(failure, "__notes__", ()))
@@ -246,19 +253,6 @@ def _tell_of(shards: Shards) -> None:
     command = shards.command()
     if command:
         logger.warning("what was finished is in %s; this makes a session of it: %s", shards.folder, command)
-    else:
-        shards.remove()
-
-
-@contextlib.contextmanager
-def _ending() -> Iterator[None]:
-    """Have a signal that ends the process raise an exit meanwhile, as while a session is open."""
-    key = object()
-    exits.guard(id(key), lambda: None)
-    try:
-        yield
-    finally:
-        exits.release(id(key))
 
 
 def _pickled(job: Job) -> bytes:

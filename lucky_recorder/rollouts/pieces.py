@@ -96,7 +96,11 @@ class Engine(Protocol):
         """Have what is worked on broken off. It is neither done nor lost."""
 
     def close(self) -> None:
-        """Wait until every worker has ended and every shard is closed; `next_done` tells what was done until then."""
+        """Have every worker end and close its shard, once what it has is done; returns at once."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether all have, or were ended because they did not. It is so only as long as `next_done` is asked."""
 
     def kill(self) -> None:
         """End every worker now. What is committed in the shards is whole."""

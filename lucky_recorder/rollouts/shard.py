@@ -15,6 +15,8 @@ from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Piece
 from lucky_recorder.rollouts.policies import Policy
 from lucky_recorder.rollouts.results import Rollout
+from lucky_recorder.session import resumed
+from lucky_recorder.session.layout import Chunking
 
 # A shard is never seen by anyone but the merge: few folders, and each episode in a file of its own.
 _MOST_FILES = 1000
@@ -66,6 +68,8 @@ class Shard:
 
     def __init__(self, job: Job, folder: Path) -> None:
         given = job.make_env()
+        self._asked = given.settings
+        self._goes_on = given.settings.resume
         settings = attrs.evolve(
             given.settings,
             output_dir=folder,
@@ -108,6 +112,7 @@ class Shard:
             steps += 1
             if is_stopped():
                 raise BrokenOff
+        self._refuse_unlike()
         self._note(piece.number + which, piece.seeds[which], steps, self._taken - before, rollout)
 
     def _note(self, number: int, seed: int, steps: int, takes: int, rollout: Rollout | None) -> None:
@@ -122,6 +127,14 @@ class Shard:
         self._kept += is_kept
         attempt = Attempt(number, seed, steps, outcome.success, outcome.reason, episode, rollout)
         self._unwritten.append(_Unwritten(self._taken, attempt))
+
+    def _refuse_unlike(self) -> None:
+        """Refuse early what the session could not be gone on with: the shards are added to it in the end."""
+        recording = self.env.recorder.recording
+        if self._goes_on is not None and recording is not None:
+            chunking = Chunking(self._asked.files_per_chunk, self._asked.episodes_per_file)
+            resumed.refuse(self._goes_on, recording.source.schema, chunking)
+            self._goes_on = None
 
     @property
     def _taken(self) -> int:

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lucky_recorder.edit.assemble import AsOne, Pick, assemble
+from lucky_recorder.edit.assemble import AsOne, OnEpisode, Pick, assemble, extend
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.rollouts.pieces import Attempt
+from lucky_recorder.rollouts.tried import episodes
 from lucky_recorder.session import layout
 from lucky_recorder.session.reader import Session
+from lucky_recorder.session.resumed import takes
 from lucky_recorder.settings.recorder import RecorderSettings
 
 
@@ -61,31 +63,43 @@ class Shards:
     def __init__(self, settings: RecorderSettings) -> None:
         self._settings = settings
         self.folder = layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
+        self._before = 0 if settings.resume is None else episodes(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
 
-    def merge(self, found: Sequence[Found]) -> Path:
+    def merge(self, found: Sequence[Found], on_episode: OnEpisode) -> Path:
         """Make the session of attempts that were kept, in their order, and remove the shards.
 
-        It is what one process would have recorded that had made the attempts one after another.
+        It is what one process would have recorded that had made the attempts one after another. A session that is gone
+        on with gets them as its next episodes.
+
+        Args:
+            found: The attempts.
+            on_episode: Called after each episode.
 
         Raises:
             LuckyRecorderError: If it cannot be made; the shards stay.
         """
         opened = {one.shard: Session(one.shard) for one in found}
         picks = [Pick(opened[one.shard], one.attempt.episode or 0) for one in found]
-        first = 0
-        takes = [one.attempt.number - first + 1 for one in found]
-        settings = self._settings
-        assemble(
-            picks,
-            self.session,
-            files_per_chunk=settings.files_per_chunk,
-            episodes_per_file=settings.episodes_per_file,
-            recorded=AsOne(settings.tasks, takes),
-            metadata_every=settings.metadata_every,
-        )
+        settings, resumed = self._settings, self._settings.resume
+        before = 0 if resumed is None else takes(resumed)
+        recorded = AsOne(settings.tasks, [before + one.attempt.number + 1 for one in found])
+        every = settings.metadata_every
+        if resumed is None:
+            per_chunk, per_file = settings.files_per_chunk, settings.episodes_per_file
+            assemble(
+                picks,
+                self.session,
+                files_per_chunk=per_chunk,
+                episodes_per_file=per_file,
+                recorded=recorded,
+                on_episode=on_episode,
+                metadata_every=every,
+            )
+        else:
+            extend(resumed, picks, recorded, on_episode, every)
         self.remove()
-        return self.session
+        return resumed or self.session
 
     def remove(self) -> None:
         """Remove the shards, and the folder of all sessions if there is nothing else in it."""
@@ -94,9 +108,16 @@ class Shards:
             self.folder.parent.rmdir()
 
     def command(self) -> str:
-        """Return the command that makes a session of what is there; empty if no episode is finished."""
+        """Return the command that makes a session of what is there; empty if nothing is, or some of it was added."""
         sessions = sorted(self.folder.glob(f"*/{keys.SESSIONS}/*"))
         finished = [str(path) for path in sessions if _has_episodes(path)]
+        resumed = self._settings.resume
+        if resumed is not None and finished:
+            if episodes(resumed) != self._before:
+                return ""
+            finished.insert(0, str(resumed))
+        if not finished:
+            self.remove()
         return shlex.join(["lucky-recorder", "merge", *finished, "-o", str(self.session)]) if finished else ""
 
 

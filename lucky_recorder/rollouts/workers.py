@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import multiprocessing
 import signal
 import time
@@ -45,6 +46,7 @@ class Workers:
         self._found: deque[Done | Lost] = deque()
         self._said: set[str] = set()
         self._is_ending = False
+        self._deadline = math.inf
 
     @property
     def at_once(self) -> int:
@@ -76,7 +78,8 @@ class Workers:
     def _listen(self, timeout_s: float) -> None:
         """Take in what workers say, and whether they live; waits until there is something."""
         ends = {end: hand for hand in self._hands for end in hand.ends}
-        ready = connection.wait([*ends], timeout_s) if ends else []
+        left = max(0.0, self._deadline - time.monotonic())
+        ready = connection.wait([*ends], min(timeout_s, left)) if ends else []
         for hand in dict.fromkeys(ends[end] for end in ready):  # type: ignore[index]
             for message in hand.messages():
                 self._take(hand, message)
@@ -84,6 +87,9 @@ class Workers:
                 self._bury(hand)
         if not self._is_ending:
             self._hand_out()
+        elif self._hands and time.monotonic() > self._deadline:
+            logger.warning("%d worker processes did not end within %d s, and were ended", len(self._hands), GRACE_S)
+            self.kill()
 
     def _take(self, hand: _Hand, message: Message) -> None:
         if isinstance(message, Wrote):
@@ -109,16 +115,16 @@ class Workers:
             hand.say(STOP)
 
     def close(self) -> None:
-        """Wait until every worker has ended and every shard is closed; one that hangs is ended."""
+        """Have every worker end and close its shard; returns at once."""
         self._is_ending = True
+        self._deadline = time.monotonic() + GRACE_S
         for hand in self._hands:
             hand.say(None)
-        deadline = time.monotonic() + GRACE_S
-        while self._hands and (left := deadline - time.monotonic()) > 0:
-            self._listen(left)
-        if self._hands:
-            logger.warning("%d worker processes did not end within %d s, and were ended", len(self._hands), GRACE_S)
-        self.kill()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether all have; those that hang are ended by `next_done` after a while."""
+        return self._is_ending and not self._hands
 
     def kill(self) -> None:
         """End every worker now. What is committed in the shards is whole."""

@@ -204,10 +204,12 @@ def test_an_error_of_the_policy_reaches_the_caller(record):
 def test_tells_of_every_step_and_every_attempt(record):
     steps: list[Summary] = []
     attempts: list[Summary] = []
-    summary = collect(record(), still, episodes=2, on_step=steps.append, on_episode=attempts.append)
+    env = record()
+    summary = collect(env, still, episodes=2, on_step=steps.append, on_episode=attempts.append)
     assert [s.steps for s in steps] == [1, 2, 3, 4, 5, 6]
     assert [s.steps for s in attempts] == [3, 6]
-    assert summary._replace(seconds=0) == Summary(kept=2, discarded=0, steps=6, seconds=0, bytes=0)
+    assert summary._replace(seconds=0, path=None) == Summary(kept=2, discarded=0, steps=6, seconds=0, bytes=0)
+    assert summary.path == env.session_path
     assert summary.seconds >= attempts[-1].seconds >= steps[-1].seconds > 0
 
 
@@ -318,14 +320,17 @@ def test_an_expert_needs_no_arguments(record):
 
 
 def test_a_session_that_is_gone_on_with_needs_a_seed(tmp_path: Path) -> None:
-    """Attempts of the same seeds would be the same episodes again."""
+    """Attempts of the same seeds would be the same episodes again. Those count that are there."""
     fields = {"mode": "custom", "columns": [lr.Column("obs", "gym:obs")]}
     first = lr.RecordSession(CountEnv(), output_dir=tmp_path, **fields)
     collect(first, still, episodes=2)
     path = closed(first).path
     env = Seeds(CountEnv())
     second = lr.RecordSession(env, resume=path, **fields)
-    with pytest.raises(lr.SettingsError, match=r"^seed=None: where a session is gone on with, say the first seed"):
-        collect(second, still, episodes=1)
-    assert collect(second, still, episodes=2, seed=2).kept == 2
+    with pytest.raises(lr.SettingsError, match=r"^seed=None: where a session is gone on with that does not say"):
+        collect(second, still, episodes=3)
+    assert collect(second, still, episodes=2, seed=2).kept == 0
+    assert not second.is_recording
+    assert collect(second, still, episodes=4, seed=2).kept == 2
+    assert collect(second, still, episodes=4, seed=9).kept == 0
     assert (len(closed(second)), env.seeds) == (4, [2, 3])
