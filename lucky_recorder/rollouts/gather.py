@@ -113,6 +113,9 @@ class Gathering:
 
     def _is_wanted(self) -> bool:
         missing = self._wanted.episodes - self._kept
+        # Where one attempt takes for ever, the others do not go on for ever without it.
+        if self._next - self._settled > self._wanted.patience:
+            return False
         if self._open < missing:
             return True
         # Those at work may all fail: a worker that waits for that would do so for nothing.

@@ -33,9 +33,17 @@ _LOOK_S = 0.02
 
 
 class Ran(NamedTuple):
-    """The attempts of a piece have been made; they are not written yet."""
+    """The attempts of a piece have been made.
+
+    Attributes:
+        number: The number of the piece.
+        attempts: What will have become of them once they are written.
+        shard: Where they are being written.
+    """
 
     number: int
+    attempts: tuple[Attempt, ...]
+    shard: Path
 
 
 class Wrote(NamedTuple):
@@ -166,9 +174,9 @@ def _work(desk: _Desk, shard: Shard) -> None:
         if piece is None:
             _close(desk, shard)
             return
-        for which in range(len(piece.seeds)):
-            shard.attempt(piece, which, lambda: desk.is_stopped)
-        desk.tell(Ran(piece.number))
+        attempts = [shard.attempt(piece, which, lambda: desk.is_stopped) for which in range(len(piece.seeds))]
+        assert shard.path is not None
+        desk.tell(Ran(piece.number, tuple(attempts), shard.path))
         _report(desk, shard, shard.written())
 
 

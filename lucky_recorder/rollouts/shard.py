@@ -94,8 +94,8 @@ class Shard:
         """Whether attempts are not written yet."""
         return bool(self._unwritten)
 
-    def attempt(self, piece: Piece, which: int, is_stopped: Callable[[], bool]) -> None:
-        """Make one of the attempts of a piece.
+    def attempt(self, piece: Piece, which: int, is_stopped: Callable[[], bool]) -> Attempt:
+        """Make one of the attempts of a piece; returns what will have become of it once it is written.
 
         Raises:
             BrokenOff: If it was broken off. It is open still.
@@ -113,9 +113,9 @@ class Shard:
             if is_stopped():
                 raise BrokenOff
         self._refuse_unlike()
-        self._note(piece.number + which, piece.seeds[which], steps, self._taken - before, rollout)
+        return self._note(piece.number + which, piece.seeds[which], steps, self._taken - before, rollout)
 
-    def _note(self, number: int, seed: int, steps: int, takes: int, rollout: Rollout | None) -> None:
+    def _note(self, number: int, seed: int, steps: int, takes: int, rollout: Rollout | None) -> Attempt:
         outcome = self.env.recorder.last_outcome
         if takes > 1 or outcome is None:
             raise CaptureError(
@@ -127,6 +127,7 @@ class Shard:
         self._kept += is_kept
         attempt = Attempt(number, seed, steps, outcome.success, outcome.reason, episode, rollout)
         self._unwritten.append(_Unwritten(self._taken, attempt))
+        return attempt
 
     def _refuse_unlike(self) -> None:
         """Refuse early what the session could not be gone on with: the shards are added to it in the end."""

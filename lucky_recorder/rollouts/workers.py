@@ -21,6 +21,7 @@ from pathlib import Path
 from lucky_recorder.errors import LuckyRecorderError, WorkerDiedError
 from lucky_recorder.rollouts.pieces import Attempt, Done, Lost, Piece
 from lucky_recorder.rollouts.process import GRACE_S, STOP, Broke, Message, Ran, Said, Wrote, work
+from lucky_recorder.session.reader import Session
 
 logger = logging.getLogger("lucky_recorder")
 
@@ -95,7 +96,7 @@ class Workers:
         if isinstance(message, Wrote):
             self._found += hand.wrote(message)
         elif isinstance(message, Ran):
-            hand.is_free = True
+            hand.ran(message)
         elif isinstance(message, Said):
             if message.message not in self._said:
                 self._said.add(message.message)
@@ -105,6 +106,7 @@ class Workers:
 
     def _bury(self, hand: _Hand) -> None:
         self._hands.remove(hand)
+        self._found += hand.left()
         if not self._is_ending:
             self._found += hand.lost()
 
@@ -131,8 +133,10 @@ class Workers:
         self._is_ending = True
         for hand in self._hands:
             hand.process.kill()
-        while self._hands:
-            self._hands.pop().process.join(_JOIN_S)
+        for hand in self._hands:
+            hand.process.join(_JOIN_S)
+            self._found += hand.left()
+        self._hands.clear()
 
 
 class _Hand:
@@ -147,6 +151,8 @@ class _Hand:
         self._is_ended = False
         self._pieces: dict[int, Piece] = {}
         self._written: dict[int, list[Attempt]] = {}
+        self._ran: dict[int, tuple[Attempt, ...]] = {}
+        self._shard: Path | None = None
         place = str(folder / f"{number:03d}")
         self.process: SpawnProcess = spawning.Process(
             target=work, args=(theirs, job, place), name=f"lucky_recorder_worker_{number}"
@@ -192,6 +198,12 @@ class _Hand:
             self._pipe.close()
             self.process.join(_JOIN_S)
 
+    def ran(self, message: Ran) -> None:
+        """Take in a piece whose attempts have been made: the worker may have the next."""
+        self.is_free = True
+        self._shard = message.shard
+        self._ran[message.number] = message.attempts
+
     def wrote(self, message: Wrote) -> Iterator[Done]:
         """Take in attempts that are written; gives the pieces that are done with them."""
         for attempt in message.attempts:
@@ -200,7 +212,19 @@ class _Hand:
             written.append(attempt)
             if len(written) == len(piece.seeds):
                 del self._pieces[piece.number], self._written[piece.number]
+                self._ran.pop(piece.number, None)
                 yield Done(piece, message.shard, tuple(written))
+
+    def left(self) -> Iterator[Done]:
+        """Give the pieces that the worker had done, of a worker that did not live to say so: its shard shows it."""
+        there = 0
+        if self._ran and self._shard is not None:
+            with contextlib.suppress(LuckyRecorderError):  # of a shard without an episode
+                there = len(Session(self._shard))
+        for number, attempts in list(self._ran.items()):
+            if self._shard is not None and all(one.episode is None or one.episode < there for one in attempts):
+                del self._ran[number]
+                yield Done(self._pieces.pop(number), self._shard, attempts)
 
     def lost(self) -> Iterator[Lost]:
         """Give the pieces that the worker has not done: the last was worked on, or else the first was written."""
