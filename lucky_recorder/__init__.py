@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from lucky_recorder import koyu as koyu
     from lucky_recorder.capture.commands import commands_to_ctrl
     from lucky_recorder.edit.checksum import checksum
+    from lucky_recorder.edit.merge import merge, rename_task
     from lucky_recorder.edit.recover import recover
+    from lucky_recorder.edit.select import delete, select
+    from lucky_recorder.edit.split import split
+    from lucky_recorder.edit.trim import trim
     from lucky_recorder.episode.record import EpisodeRecord
     from lucky_recorder.episode.sink import Prepared, Sink
     from lucky_recorder.errors import (
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from lucky_recorder.recorder.wrapper import RecordSession
     from lucky_recorder.rollouts.collect import collect
     from lucky_recorder.rollouts.evaluate import evaluate
+    from lucky_recorder.rollouts.remake import remake
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
     from lucky_recorder.settings.column import Column
@@ -71,9 +76,16 @@ _HOMES = {
     "checksum": "edit.checksum",
     "collect": "rollouts.collect",
     "commands_to_ctrl": "capture.commands",
+    "delete": "edit.select",
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
+    "merge": "edit.merge",
     "recover": "edit.recover",
+    "remake": "rollouts.remake",
+    "rename_task": "edit.merge",
+    "select": "edit.select",
+    "split": "edit.split",
+    "trim": "edit.trim",
 }
 
 # Rooms with names of their own, such as ``lr.koyu.Dataset``.
@@ -108,9 +120,16 @@ __all__ = [
     "checksum",
     "collect",
     "commands_to_ctrl",
+    "delete",
     "evaluate",
     "lerobot_view",
+    "merge",
     "recover",
+    "remake",
+    "rename_task",
+    "select",
+    "split",
+    "trim",
 ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import lucky_recorder
 
-OPTIONAL = ["mujoco", "OpenGL", "rerun", "torch"]
+OPTIONAL = ["mujoco", "OpenGL", "rerun", "torch", "duckdb"]
 SIMULATOR_ROOMS = ("lucky_recorder.capture.mujoco", "lucky_recorder.capture.draw", "lucky_recorder.envs.")
 HOUSE = Path(lucky_recorder.__file__).parent
 FILES = sorted(HOUSE.rglob("*.py"))
@@ -56,12 +56,13 @@ def test_imports_stand_at_the_top() -> None:
 HEAVY = {
     "mujoco": ("capture/mujoco/", "capture/draw/", "envs/", "testing.py"),
     "OpenGL": ("capture/draw/",),
-    "gymnasium": ("recorder/wrapper.py", "envs/", "testing.py", "cli/recording.py"),
+    "gymnasium": ("recorder/wrapper.py", "rollouts/remake.py", "envs/", "testing.py", "cli/recording.py"),
     "av": ("video/",),
     "rerun": ("viewer/rerun.py",),
     "rich": ("cli/console.py", "rollouts/results.py"),
     "typer": ("cli/",),
     "torch": ("lerobot/policy.py",),
+    "duckdb": ("edit/sql.py",),
 }
 
 

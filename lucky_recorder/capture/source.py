@@ -110,6 +110,11 @@ class Source:
     # What is looked at.
 
     @property
+    def env(self) -> Any:
+        """The environment, with the wrappers that are recorded; None where there is none."""
+        return self._env
+
+    @property
     def robots(self) -> tuple[Robot, ...]:
         """Whose rows there are."""
         return self._attached.robots

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from lucky_recorder.cli import lerobot as lerobot
     from lucky_recorder.cli import record as record
     from lucky_recorder.cli import recover as recover
+    from lucky_recorder.cli import remake as remake
+    from lucky_recorder.cli import shape as shape
     from lucky_recorder.cli import view as view
 else:
     _WORK = (
         *("check", "checksum", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "recover"),
-        "view",
+        *("remake", "shape", "view"),
     )
     __getattr__ = names(__name__, {}, _WORK)

@@ -21,7 +21,7 @@ from lucky_recorder.cli.lines import encodable, printable
 if TYPE_CHECKING:
     from lucky_recorder.rollouts.collect import Summary
 
-__all__ = ["Bar", "Bytes", "Table", "Tree", "show", "table", "tree"]
+__all__ = ["Bar", "Bytes", "Episodes", "Table", "Tree", "show", "table", "tree"]
 
 _SHOWN = 4
 # Nobody reads more, and a stranger's folder may have a million tasks.
@@ -110,16 +110,22 @@ class Bar:
 class Bytes:
     """Shows how much has been read of what takes long, while it is entered; only on a terminal, and it goes again."""
 
+    _unit, _each = "MB", 1_000_000
+
     def __init__(self) -> None:
         """Make the bar, not shown yet."""
         console = Console(stderr=True)
-        columns = BarColumn(), TextColumn("{task.fields[done]} of {task.fields[all]} MB"), TimeRemainingColumn()
+        columns = (
+            BarColumn(),
+            TextColumn(f"{{task.fields[done]}} of {{task.fields[all]}} {self._unit}"),
+            TimeRemainingColumn(),
+        )
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("", total=None, done=0, all=0)
 
     def tell(self, done: int, total: int) -> None:
-        """Show how far it has come, in bytes."""
-        said: dict[str, Any] = {"done": done // 1_000_000, "all": total // 1_000_000}
+        """Show how far it has come."""
+        said: dict[str, Any] = {"done": done // self._each, "all": total // self._each}
         self._progress.update(self._task, completed=done, total=total, **said)
 
     def __enter__(self) -> Bytes:
@@ -130,3 +136,9 @@ class Bytes:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._progress.stop()
+
+
+class Episodes(Bytes):
+    """Shows how many episodes are done, in the same way."""
+
+    _unit, _each = "episodes", 1

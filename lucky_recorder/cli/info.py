@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,13 @@ from lucky_recorder.cli.checksum import described
 from lucky_recorder.cli.console import Table, show, table
 from lucky_recorder.cli.lines import say
 from lucky_recorder.episode.keys import lidar_key
-from lucky_recorder.errors import SettingsError, VideoError
+from lucky_recorder.errors import FormatError, SettingsError, VideoError, shown
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import rowless
+from lucky_recorder.session.features import ANNOTATIONS
 from lucky_recorder.session.layout import CHECKSUMS_PATH
-from lucky_recorder.session.reader import Session
+from lucky_recorder.session.provenance import DISCARDED, EPISODES
+from lucky_recorder.session.reader import Episode, Session
 from lucky_recorder.session.state import State
 from lucky_recorder.storage.checksums import Sums
 from lucky_recorder.storage.untrusted import Folder
@@ -108,7 +110,47 @@ def _totals(session: Session) -> dict[str, object]:
         "rows": sum(e.length for e in episodes),
         "duration": f"{seconds:.2f} s",
         "reproducible": "yes" if session.info.get("bit_reproducible") is True else "no",
+        **_told(episodes),
+        **_origins(session),
     }
+
+
+def _told(episodes: Sequence[Episode]) -> dict[str, object]:
+    """Tell what is known of the episodes besides their numbers; nothing of a session that does not say it."""
+    moments = sorted(e.recorded_at for e in episodes if e.recorded_at is not None)
+    reasons = Counter(e.end_reason for e in episodes if e.end_reason is not None)
+    lanes = {e.lane for e in episodes if e.lane is not None}
+    annotated = sum(e.meta.get(ANNOTATIONS) is not None for e in episodes)
+    said: dict[str, object] = {}
+    if moments:
+        first, last = (f"{moment:%Y-%m-%d %H:%M:%S}" for moment in (moments[0], moments[-1]))
+        said["recorded"] = f"{first} UTC" if first == last else f"{first} to {last} UTC"
+    if reasons:
+        said["ended"] = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    if len(lanes) > 1:
+        said["lanes"] = len(lanes)
+    if annotated:
+        said["annotated"] = f"{annotated} episodes" if annotated != 1 else "1 episode"
+    return said
+
+
+def _origins(session: Session) -> dict[str, object]:
+    """Tell where the session comes from, if it says so."""
+    try:
+        entries = session.provenance
+    except FormatError as error:
+        return {"comes from": f"cannot be read: {error}"}
+    told = []
+    for entry in entries:
+        env, git = entry.get("env"), entry.get("git")
+        of = env.get("id") if isinstance(env, dict) else "no environment"
+        commit = git.get("commit") if isinstance(git, dict) else None
+        is_dirty = isinstance(git, dict) and git.get("dirty") is True
+        at = f", commit {shown(commit)[1:13]}{' (changed)' if is_dirty else ''}" if isinstance(commit, str) else ""
+        seeds = entry.get(DISCARDED)
+        lost = f", {len(seeds)} attempts discarded" if isinstance(seeds, list) and seeds else ""
+        told.append(f"{entry.get(EPISODES)}: {of}{at}{lost}")
+    return {"comes from": "; ".join(told)} if told else {}
 
 
 def _of_videos(session: Session) -> tuple[Table, ...]:

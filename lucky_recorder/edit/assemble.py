@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.edit.fit import made_of, refuse_unlike
+from lucky_recorder.edit.pick import OnEpisode, Pick
 from lucky_recorder.edit.source import Source, Window
 from lucky_recorder.edit.streams import Streams
 from lucky_recorder.episode import keys
@@ -22,8 +23,9 @@ from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.reader import Session
+from lucky_recorder.session.provenance import Added, Combined, as_one, combined
 from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
@@ -34,25 +36,6 @@ _PARTIAL = ".partial"
 _LARGEST = 1000
 _FAULTS_TOLD = 3
 
-OnEpisode = Callable[[int, int], None]
-"""Called after each episode: how many are done, and how many there are."""
-
-
-class Pick(NamedTuple):
-    """An episode that is to stand in a new session.
-
-    Attributes:
-        session: The session that has it.
-        episode: Its ``episode_index`` there.
-        first: The first tick that is taken; a tick is a row of each robot.
-        stop: The tick after the last that is taken; None for all that there are.
-    """
-
-    session: Session
-    episode: int
-    first: int = 0
-    stop: int | None = None
-
 
 class AsOne(NamedTuple):
     """How a session would have been recorded as one whose episodes several processes have recorded.
@@ -60,10 +43,12 @@ class AsOne(NamedTuple):
     Attributes:
         tasks: The tasks that are registered, in index order. Others are listed where an episode is of them.
         takes: Of each episode, how many takes there were until it had ended, those that were discarded counted too.
+        discarded: The seeds of those that were, in order.
     """
 
     tasks: Sequence[str]
     takes: Sequence[int]
+    discarded: Sequence[str]
 
 
 class _Part(NamedTuple):
@@ -121,7 +106,7 @@ class Assembly:
         """
         partial = _claimed(self.target)
         try:
-            self.fill(SessionSink(partial, self.chunking, metadata_every), on_episode)
+            self.fill(SessionSink(partial, self.chunking, metadata_every, log=self.log()), on_episode)
             _refuse_faults(partial, self.target)
             _name(partial, self.target)
         except BaseException:  # also an interrupt: an unfinished session must not stay behind
@@ -151,7 +136,7 @@ class Assembly:
         for number, part in enumerate(self.parts):
             if number == len(self.parts) - 1 and self.recorded is None:
                 # Those of which no episode is are not lost; the last one lists them.
-                sink.know(task for source in self._sources() for task in self._named(source.folder.tasks))
+                sink.know([task for source in self._sources() for task in self._named(source.folder.tasks)])
             takes = takes + part.source.takes(part.episode) if self.recorded is None else self.recorded.takes[number]
             self._write(part, number, takes, streams[id(part.source)], sink)
             on_episode(number + 1, len(self.parts))
@@ -170,6 +155,18 @@ class Assembly:
 
     def _named(self, tasks: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(self._renamed(tasks)))
+
+    def log(self) -> Combined:
+        """Say where the episodes come from: what their sessions say of it."""
+        sources = self._sources()
+        kept: dict[int, dict[int, int]] = {id(source): {} for source in sources}
+        for number, part in enumerate(self.parts):
+            kept[id(part.source)][part.episode] = number
+        told = combined((source.recordings, kept[id(source)]) for source in sources)
+        if self.recorded is not None:
+            told = as_one(told, len(self.parts), self.recorded.discarded)
+        kind = Added if self.taken_over is None else Combined
+        return kind(told, [source.path for source in sources])
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
@@ -288,8 +285,8 @@ def extend(
     own = Source(session)
     chunking = layout.Chunking(own.folder.files_per_chunk, own.episodes_per_file)
     parts = _parts(picks, {})
-    sink = SessionSink(session, chunking, metadata_every, resumes=True)
-    Assembly(session, parts, chunking, None, {}, recorded).fill(sink, on_episode)
+    added = Assembly(session, parts, chunking, None, {}, recorded)
+    added.fill(SessionSink(session, chunking, metadata_every, resumes=True, log=added.log()), on_episode)
     return session
 
 
@@ -300,7 +297,7 @@ def _parts(picks: Iterable[Pick], sources: dict[str, Source]) -> list[_Part]:
         raise SettingsError("no episode is left to write; nothing was written")
     _refuse_twice(parts)
     for source in sources.values():
-        source.refuse_strays()
+        source.refuse_inexact()
     refuse_unlike([*sources.values()])
     return parts
 
@@ -371,6 +368,7 @@ def _claimed(target: Path) -> Path:
 def _remove_abandoned(partial: Path) -> None:
     """Remove what is left of an assembly that did not end; what holds anything else stays, and is told of."""
     files = [] if partial.is_symlink() or not partial.is_dir() else Folder(partial).files()
+    files = [name for name in files if name not in reserve.left_in(partial)]
     is_own = partial.is_dir() and not partial.is_symlink() and all(map(layout.is_own_file, files))
     if not is_own or not is_abandoned(partial):
         remedy = "it is being written, or somebody else's; wait for it, or remove it"

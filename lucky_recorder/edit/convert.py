@@ -29,11 +29,13 @@ from lucky_recorder.koyu.bundle import link_video
 from lucky_recorder.koyu.index import Feature
 from lucky_recorder.koyu.layout import GOOD_REWARD
 from lucky_recorder.koyu.manifest import OPTIONAL
+from lucky_recorder.koyu.metadata import about_of
 from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.notices import tell
 from lucky_recorder.session import layout as places
 from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.features import RECORDED_AT
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.rebuilt import count_frames
 from lucky_recorder.session.sink import SessionSink
@@ -72,10 +74,10 @@ class Converted(NamedTuple):
 def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     """Write a session's episodes as the bundles of a dataset, new or existing.
 
-    The bundles' ids follow from the session, so that it cannot be converted twice into one dataset. A session does not
-    say when an episode began, nor why it failed: ``recorded_at`` is when its data file was written, ``reward`` 1.0 or
-    0.0. Depth, masks, lidar and columns of texts stay in the session. A row in which a column has no value holds NaN in
-    its bundle. A warning names the columns of both, and counts such rows.
+    The bundles' ids follow from the session, so that it cannot be converted twice into one dataset. Where it does not
+    say when an episode began, ``recorded_at`` is when its data file was written; ``reward`` is 1.0 or 0.0. Depth,
+    masks, lidar and columns of texts stay in the session. A row in which a column has no value holds NaN in its bundle.
+    A warning names the columns of both, and counts such rows.
 
     Args:
         session: The session's folder.
@@ -196,7 +198,8 @@ def _record_of(session: Session, episode: Episode, schema: Schema) -> EpisodeRec
         tasks={index: session.tasks[index] for index in sorted(indices)},
         videos=videos,
         missing=missing,
-        began_ns=_written_ns(session, episode),
+        began_ns=_began_ns(session, episode),
+        about=episode.about,
     )
 
 
@@ -215,8 +218,11 @@ def _probed(path: Path) -> VideoInfo:
         raise FormatError(str(error)) from error
 
 
-def _written_ns(session: Session, episode: Episode) -> int:
-    """Return when an episode's data file was written, less how long it lasted."""
+def _began_ns(session: Session, episode: Episode) -> int:
+    """Return when an episode began; where nothing says so, when its data file was written, less how long it lasted."""
+    said = clock.moment_ns(episode.meta.get(RECORDED_AT))
+    if said is not None:
+        return max(0, said)
     path = episode.data_path()
     with storage_errors(path):
         written = path.stat().st_mtime_ns
@@ -349,6 +355,8 @@ def _episode_of(
         outcome=Outcome(isinstance(reward, int | float) and reward >= GOOD_REWARD),
         tasks={int(i): tasks[i] for i in np.unique(task_index)},
         videos={s.key: _filmed(dataset, number, s, sink) for s in schema.streams},
+        began_ns=max(0, clock.moment_ns(sidecar.get("recorded_at")) or 0),
+        about=about_of(sidecar),
     )
 
 

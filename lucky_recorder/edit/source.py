@@ -18,17 +18,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lucky_recorder.edit.columns import field_of, gather
+from lucky_recorder.edit.pick import refuse_others
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.record import EpisodeRecord, Outcome
 from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.errors import FormatError, SettingsError, shown
+from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, lidar, likeness, stored, whole
+from lucky_recorder.session import layout, lidar, likeness, provenance, stored, whole
 from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import arrow_type, episodes_schema, measured_of
 from lucky_recorder.session.folder import SessionFolder
-from lucky_recorder.session.metadata import VIEW
 from lucky_recorder.storage.lock import refuse_held
 from lucky_recorder.storage.untrusted import format_errors
 
@@ -92,12 +93,7 @@ class Source:
         if path.is_dir():
             refuse_held(path)
         self.folder = SessionFolder(path)
-        if self.folder.is_video_only:
-            raise FormatError(
-                f"{path}: recorded without rows: nothing says what its episodes are, so none can be taken"
-            )
-        if self.folder.info.get(VIEW) is True:
-            raise FormatError(f"{path}: a copy for LeRobot; take the session it was made of, and make the copy anew")
+        refuse_others(path, self.folder.is_video_only, self.folder.info)
         self._footers: dict[str, DataFile] = {}
 
     @cached_property
@@ -141,9 +137,15 @@ class Source:
         """Return the episodes that a data file holds."""
         return self._places[1][place]
 
+    @cached_property
+    def _lengths(self) -> dict[int, int]:
+        rows = self.folder.episodes.select([keys.EPISODE_INDEX, "length"]).to_pylist()
+        return {row[keys.EPISODE_INDEX]: self.folder.count(row, "length") for row in rows}
+
     def window(self, index: int, first: int = 0, stop: int | None = None) -> Window:
         """Return which ticks of an episode are taken."""
-        ticks = self.episode(index).data_ticks
+        # Where no episode has a row, there is no robot.
+        ticks = self._lengths[index] // max(1, len(self.folder.robots))
         return Window(first, ticks if stop is None else stop, ticks)
 
     # What its rows and streams are.
@@ -166,7 +168,9 @@ class Source:
         entity = stored.entity_column(folder.files, name)
         where = str(self.path / name)
         bare = Schema(entity, "", folder.robots, folder.hz, (), self._streams(), self._scans())
-        rows = next(episode.batches())
+        rows = next(episode.batches(), None)
+        if rows is None:
+            raise FormatError(f"{where}: episode {episode.index} has no rows, so it does not show what its columns are")
         for field in bare.leading:
             kind = rows.schema.field(field.name).type if field.name in rows.column_names else None
             if kind != arrow_type(field):
@@ -220,10 +224,19 @@ class Source:
     @cached_property
     def noted(self) -> tuple[pa.Field, ...]:
         """The columns of its ``meta/episodes`` beside the format's own."""
-        own = episodes_schema(()).names
+        own = episodes_schema((), has_about=False).names
         fields = self.folder.episodes.schema
         # Of a name that is the format's own, the new session has its own.
         return tuple(f for f in fields if f.name not in own and not f.name.startswith(_DERIVED))
+
+    @cached_property
+    def recordings(self) -> tuple[Mapping[str, Any], ...]:
+        """What it says of the recordings that it is made of; what cannot be read of it is told, and left out."""
+        try:
+            return provenance.read(self.folder.files)
+        except FormatError as error:
+            tell(f"{self.path}: where it comes from cannot be read, and is left out: {error}")
+            return ()
 
     @cached_property
     def stats(self) -> Mapping[str, Any]:
@@ -231,13 +244,14 @@ class Source:
         files = self.folder.files
         return files.json(layout.STATS_PATH) if files.has(layout.STATS_PATH) else {}
 
-    def refuse_strays(self) -> None:
-        """Refuse a session of another recorder with files that nothing places: they would be left behind unseen.
+    def refuse_inexact(self) -> None:
+        """Refuse a session that cannot be written anew exactly.
 
         Raises:
-            FormatError: If there is one.
+            FormatError: If a column or a stream cannot; or, of another recorder, if there are files that nothing
+                places: they would be left behind unseen.
         """
-        if self.is_ours:
+        if self.schema and self.is_ours:
             return
         files = self.folder.files
         there = files.files(keys.DATA) + files.files(keys.VIDEOS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from lucky_recorder.errors import SettingsError
 
 NANOSECONDS = 1_000_000_000
+MICROSECOND_NS = 1000
 _SLOWEST, _FASTEST = Fraction(1, 1_000_000), Fraction(NANOSECONDS)
 # A float stands for a fraction: one with a small denominator if such a one is close, else one with a larger
 # denominator that differs by no more than the float's rounding.
@@ -158,3 +160,25 @@ def ticks_s(ticks: int, hz: Fraction, first: int = 0) -> NDArray[np.float64]:
 def ticks_within(seconds: float, hz: Fraction) -> int:
     """Return how many ticks start before ``seconds`` have passed (at least 1)."""
     return max(1, math.ceil(_exact(seconds) * hz))
+
+
+def moment(moment_ns: int) -> str:
+    """Write a moment, nanoseconds since 1970, as ISO 8601 in UTC, to the microsecond."""
+    seconds, rest = divmod(moment_ns, NANOSECONDS)
+    return (
+        datetime.fromtimestamp(seconds, UTC)
+        .replace(microsecond=rest // MICROSECOND_NS)
+        .isoformat(timespec="microseconds")
+    )
+
+
+def moment_ns(text: object) -> int | None:
+    """Return the nanoseconds since 1970 of a moment in UTC that is written as ISO 8601; None where it is none."""
+    try:
+        said = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    if said is None or said.utcoffset() != timedelta(0):
+        return None
+    since = said - datetime.fromtimestamp(0, UTC)
+    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * MICROSECOND_NS

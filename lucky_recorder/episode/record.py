@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ class Reason(enum.StrEnum):
     Attributes:
         VERDICT: It was judged.
         NO_VERDICT: It was over, and nothing says whether it succeeded.
+        TERMINATED: The environment said ``terminated``.
+        TRUNCATED: The environment said ``truncated``, and not ``terminated``.
         TIME_LIMIT: It had lasted ``max_episode_length_s``.
         STOPPED: It was broken off: a reset, the end of the program, an interrupt.
         ERROR: The environment raised an error.
@@ -51,6 +54,8 @@ class Reason(enum.StrEnum):
 
     VERDICT = "verdict"
     NO_VERDICT = "no_verdict"
+    TERMINATED = "terminated"
+    TRUNCATED = "truncated"
     TIME_LIMIT = "time_limit"
     STOPPED = "stopped"
     ERROR = "error"
@@ -69,6 +74,27 @@ class Outcome(NamedTuple):
     success: bool
     reason: Reason = Reason.VERDICT
     reward: float | None = None
+
+
+class About(NamedTuple):
+    """What is known of an episode besides its rows and frames.
+
+    Attributes:
+        seed: The seed of the reset that it began with, in decimal digits; None where none was given.
+        options: The options of that reset, as plain JSON values; None where none were given.
+        lane: Which of the environments that are recorded together it is of, from 0.
+        duration_s: How long it lasted on the wall's clock, in seconds; None where that is not known.
+        ended_by: What the environment said when it ended it, `Reason.TERMINATED` or `Reason.TRUNCATED`; of an episode
+            that is read back, why it ended. None where nothing was said.
+        annotations: What the user said of it: plain JSON values.
+    """
+
+    seed: str | None = None
+    options: Mapping[str, Any] | None = None
+    lane: int = 0
+    duration_s: float | None = None
+    ended_by: str | None = None
+    annotations: Mapping[str, Any] = MappingProxyType({})
 
 
 class FinishedVideo(NamedTuple):
@@ -117,10 +143,11 @@ class EpisodeRecord:
         videos: The finished file of each stream, by key; a failed stream has none.
         scans: The scans of each lidar, by name; a failed one has none.
         reproducible: Whether the same run would give the same bytes again: seeded reset, software GL, CPU encoder.
-        began_ns: When it began, nanoseconds since 1970.
+        began_ns: When it began, nanoseconds since 1970; 0 where that is not known.
         events: What was marked within it, in order.
-        noted: What else ``meta/episodes`` says of it, by column: plain JSON values, or Arrow's of types that JSON has
-            not. Only of an episode of another session.
+        about: What else is known of it.
+        noted: What ``meta/episodes`` says of it besides, by column, where it is an episode of another session: plain
+            JSON values, or Arrow's of types that JSON has not. It stands for what ``about`` would say.
     """
 
     take: int
@@ -135,7 +162,14 @@ class EpisodeRecord:
     reproducible: bool = False
     began_ns: int = 0
     events: tuple[Event, ...] = ()
-    noted: Mapping[str, Any] = field(default_factory=dict)
+    about: About = field(default_factory=About)
+    noted: Mapping[str, Any] | None = None
+
+    @property
+    def end_reason(self) -> str:
+        """Why it ended: what the environment said, unless something else has broken it off."""
+        said, reason = self.about.ended_by, self.outcome.reason
+        return said if said is not None and reason in (Reason.VERDICT, Reason.NO_VERDICT) else reason.value
 
     def new_tasks(self, known: int) -> list[str]:
         """Return the descriptions of its tasks whose index is ``known`` or more, in order.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lucky_recorder.episode import keys
-from lucky_recorder.episode.clock import NANOSECONDS
+from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.parts import let_go, parts
-from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
+from lucky_recorder.episode.record import About, EpisodeRecord, Outcome, Reason
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.features import BundleLayout
@@ -19,7 +17,6 @@ from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage.untrusted import Folder
 
 ACTION_SOURCE = "action_source"
-MICROSECOND_NS = 1000
 # The reasons with which a reward that the caller gave counts; `reward` says what becomes of each.
 _JUDGED = (Reason.VERDICT, Reason.NO_VERDICT, Reason.TIME_LIMIT)
 
@@ -51,7 +48,7 @@ class Sidecars:
         return {
             "schema_version": layout.SCHEMA_VERSION,
             "capture_id": capture_id,
-            "recorded_at": recorded_at(began_ns),
+            "recorded_at": clock.moment(began_ns),
             "length": record.data_ticks,
             "fps": self.bundle.fps,
             "record_hz": self.bundle.fps,
@@ -61,6 +58,9 @@ class Sidecars:
             "encoding": self.encoding if self.bundle.cameras else {},
             **self.settings.provenance,
             "reward": reward(record.outcome),
+            "seed": record.about.seed,
+            "end_reason": record.end_reason,
+            "annotations": dict(record.about.annotations),
             "events": self._events(record, tasks),
             "dataset": self.settings.name,
             "robot": self.bundle.robots[robot],
@@ -84,13 +84,6 @@ def _named(description: str) -> dict[str, str]:
     return {"task": layout.slug(description), "task_description": description}
 
 
-def recorded_at(moment_ns: int) -> str:
-    """Write a moment, nanoseconds since 1970 in whole microseconds, as ISO 8601 in UTC."""
-    seconds, rest = divmod(moment_ns, NANOSECONDS)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // MICROSECOND_NS)
-    return moment.isoformat(timespec="microseconds")
-
-
 def reward(outcome: Outcome) -> float | None:
     """Return an episode's reward, 0 to 1; None where nobody has judged it.
 
@@ -103,6 +96,16 @@ def reward(outcome: Outcome) -> float | None:
     if outcome.reward is not None:
         return outcome.reward
     return None if outcome.reason is Reason.NO_VERDICT else float(outcome.success)
+
+
+def about_of(sidecar: Mapping[str, Any]) -> About:
+    """Return what a sidecar says of its episode besides its rows; what others mean by these names is left out."""
+    seed, reason, said = (sidecar.get(name) for name in ("seed", "end_reason", "annotations"))
+    return About(
+        seed=seed if isinstance(seed, str) and seed.isdecimal() else None,
+        ended_by=reason if isinstance(reason, str) and reason else None,
+        annotations=said if isinstance(said, dict) else {},
+    )
 
 
 def read_sidecar(dataset: Path, folder: str) -> dict[str, Any]:

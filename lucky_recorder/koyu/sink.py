@@ -23,7 +23,7 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.features import BundleLayout, encoding_of, layout_of
 from lucky_recorder.koyu.manifest import Description, identity, refuse_other
-from lucky_recorder.koyu.metadata import MICROSECOND_NS, Sidecars
+from lucky_recorder.koyu.metadata import Sidecars
 from lucky_recorder.koyu.rows import as_float32
 from lucky_recorder.koyu.writer import DatasetWriter, PreparedBundle
 from lucky_recorder.notices import tell
@@ -140,11 +140,11 @@ class KoyuSink:
     def _begin(self, record: EpisodeRecord) -> int:
         """Return when an episode began, nanoseconds since 1970 in whole microseconds."""
         if self._next_ns is None:
-            return record.began_ns // MICROSECOND_NS * MICROSECOND_NS
+            return record.began_ns // clock.MICROSECOND_NS * clock.MICROSECOND_NS
         began = self._next_ns
         lasted = clock.tick_ns(record.data_ticks, self._schema.hz)
         # Rounded up to whole microseconds (`-lasted //` rounds down): the next one must not begin before this one ends.
-        self._next_ns = began - -lasted // MICROSECOND_NS * MICROSECOND_NS
+        self._next_ns = began - -lasted // clock.MICROSECOND_NS * clock.MICROSECOND_NS
         return began
 
     def _bundle(self, record: EpisodeRecord, robot: int, began: int) -> Bundle:

@@ -22,6 +22,7 @@ from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.losses import Losses
 from lucky_recorder.recorder.messages import Counts, Ended, Layout, Seen
+from lucky_recorder.recorder.origin import Origin
 from lucky_recorder.recorder.tasks import ListedTasks
 from lucky_recorder.recorder.tracks import Tracks, unlink
 from lucky_recorder.storage.space import Outlook, Taken, taken
@@ -45,6 +46,7 @@ class Committer:
     Attributes:
         devices: What draws and scans.
         sinks: The formats, the session first if there is one.
+        origin: Told of what is discarded; None where that is not noted.
         is_closed: Whether everything is written.
 
     Args:
@@ -56,6 +58,7 @@ class Committer:
     def __init__(self, source: Source, counts: Counts, tasks: Sequence[str]) -> None:
         self.devices = Devices(source.settings, source.renderer, Layout(source.schema, source.clocks))
         self.sinks: tuple[Sink, ...] = ()
+        self.origin: Origin | None = None
         self.is_closed = False
         self._discards_failed = source.settings.discard_and_retry_failed
         self._counts = counts
@@ -166,6 +169,8 @@ class Committer:
             else:
                 unlink(videos, scans)
                 self._counts.discarded += 1
+                if self.origin is not None:
+                    self.origin.discard(ended.about.seed)
         except BaseException as error:  # whatever a library or a sink raises fails the take, not the thread
             _abort(files)
             unlink(videos, scans)
@@ -244,6 +249,7 @@ class Committer:
             reproducible=self._is_seeded and self.devices.draw_the_same_again(),
             began_ns=ended.began_ns,
             events=tuple(buffer.events),
+            about=ended.about,
         )
 
     def _commit(self, record: EpisodeRecord) -> None:

@@ -7,6 +7,7 @@ is decided here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lucky_recorder.capture.moment import Moment
@@ -74,8 +75,8 @@ class Course:
         self.begin(None)
         return True
 
-    def begin(self, seed: int | None) -> None:
-        """Begin an episode after a reset; the very first opens the session."""
+    def begin(self, seed: int | None, options: Mapping[str, Any] | None = None) -> None:
+        """Begin an episode after a reset, with its seed and its plain options; the very first opens the session."""
         number, self._resets = self._resets, self._resets + 1
         if self.stage is not Stage.CLOSED:
             self.stage = RECORDED if self._trigger(number) else Stage.SKIPPED
@@ -92,6 +93,7 @@ class Course:
             recorder.start(self.subject.open_source(recorder.settings), seed)
         recorder.mark_reset()
         take = recorder.open_take()
+        take.circumstances.options = options
         self.arrivals.begin(take.moment)
         if take.ticks_per_step > 1 and self.parts is None:
             self.parts = PartedSteps(self.subject.env, take.ticks_per_step, self._follow_inside)

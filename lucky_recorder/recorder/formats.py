@@ -12,6 +12,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
+from lucky_recorder.recorder.origin import Origin
 from lucky_recorder.settings import validators
 from lucky_recorder.settings.choices import FORMATS
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lucky_recorder.koyu import features as koyu_features
     from lucky_recorder.koyu import sink as koyu_sink
     from lucky_recorder.session import layout as session_layout
+    from lucky_recorder.session import provenance as session_provenance
     from lucky_recorder.session import resumed as session_resumed
     from lucky_recorder.session import sink as session_sink
 else:
@@ -27,6 +29,7 @@ else:
     koyu_features, koyu_sink = lazy("lucky_recorder.koyu.features"), lazy("lucky_recorder.koyu.sink")
     session_layout, session_sink = lazy("lucky_recorder.session.layout"), lazy("lucky_recorder.session.sink")
     session_resumed = lazy("lucky_recorder.session.resumed")
+    session_provenance = lazy("lucky_recorder.session.provenance")
 
 
 # What `Sink` asks for.
@@ -93,13 +96,16 @@ def _sink(value: Sink, *, field: str) -> Sink:
     return value
 
 
-def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[[Sink], None]) -> tuple[Sink, ...]:
+def make_sinks(
+    settings: RecorderSettings, own: Sequence[Sink], ready: Callable[[Sink], None], origin: Origin | None = None
+) -> tuple[Sink, ...]:
     """Make the sinks of a recording: a session first, if one is written, then bundles, then the user's own.
 
     Args:
         settings: Which formats, and where.
         own: The user's own sinks; they are taken as they are.
         ready: Told of each sink before the next is made; what it raises is raised.
+        origin: What the recording knows of itself; None where that is not noted.
 
     Raises:
         SettingsError: If a dataset that exists is of another kind; nothing is touched.
@@ -112,7 +118,7 @@ def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[
         for sink in own:
             ready(sink)
         for make in makers:
-            made.insert(0, make(settings))
+            made.insert(0, make(settings, origin))
             ready(made[0])
     except BaseException:  # also an interrupt: a folder was claimed, or a dataset locked
         for sink in made:
@@ -122,17 +128,18 @@ def make_sinks(settings: RecorderSettings, own: Sequence[Sink], ready: Callable[
     return tuple(made)
 
 
-def _koyu_sink(settings: RecorderSettings) -> Sink:
+def _koyu_sink(settings: RecorderSettings, origin: Origin | None) -> Sink:
     assert settings.koyu is not None
     root = settings.koyu.folder(settings.output_dir)
     return koyu_sink.KoyuSink(root, settings.koyu, settings.video_preset, settings.metadata_every)
 
 
-def _session_sink(settings: RecorderSettings) -> Sink:
+def _session_sink(settings: RecorderSettings, origin: Origin | None) -> Sink:
     chunking, every = _chunking(settings), settings.metadata_every
+    log = None if origin is None else session_provenance.Recorded(origin)
     if settings.resume is not None:
-        return session_sink.SessionSink(settings.resume, chunking, every, resumes=True)
-    return session_sink.SessionSink.in_new_folder(settings.output_dir, chunking, every)
+        return session_sink.SessionSink(settings.resume, chunking, every, resumes=True, log=log)
+    return session_sink.SessionSink.in_new_folder(settings.output_dir, chunking, every, log)
 
 
 def _chunking(settings: RecorderSettings) -> session_layout.Chunking:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lucky_recorder.capture.channels import DerivedColumn
 from lucky_recorder.capture.schedule import Clocks
 from lucky_recorder.capture.snapshot import Snapshot
-from lucky_recorder.episode.record import Outcome
+from lucky_recorder.episode.record import About, Outcome
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.recorder.buffer import EpisodeBuffer
@@ -63,6 +63,7 @@ class Ended(NamedTuple):
         entities: The robots' ids, in the order of their rows.
         is_seeded: Whether every reset in it was given a seed.
         began_ns: When it began, nanoseconds since 1970.
+        about: What else is known of it.
     """
 
     take: int
@@ -74,6 +75,7 @@ class Ended(NamedTuple):
     entities: Sequence[int]
     is_seeded: bool
     began_ns: int
+    about: About = About()
 
 
 class Counts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import numbers
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ from lucky_recorder.capture.source import open_source
 from lucky_recorder.episode.record import Outcome
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import SettingsError, StateError
+from lucky_recorder.recorder.circumstances import plain_values
 from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.recorder.recorder import Recorder, State
 from lucky_recorder.recorder.success import truth
@@ -333,7 +333,27 @@ class Observer:
         with self._recorder.lock:
             self._recorder.require("mark_event", State.IN_EPISODE)
             assert self._recorder.take is not None
-            self._recorder.take.mark_event(validators.text(kind, field="kind"), checked_fields(fields))
+            self._recorder.take.mark_event(
+                validators.text(kind, field="kind"), plain_values(fields, reserved=("step", "type"))
+            )
+
+    def annotate(self, **said: Any) -> None:
+        """Say something of the open episode, such as who acted, or how good it was: ``annotate(operator="Ada")``.
+
+        It stands under ``annotations`` in ``meta/episodes``, and in the sidecar of a koyu bundle. What is said again is
+        replaced, all else is kept.
+
+        Args:
+            **said: Plain JSON values.
+
+        Raises:
+            StateError: If no episode is open.
+            SettingsError: If a value is no JSON, or all of them are more than 64 kB.
+        """
+        with self._recorder.lock:
+            self._recorder.require("annotate", State.IN_EPISODE)
+            assert self._recorder.take is not None
+            self._recorder.take.circumstances.annotate(plain_values(said))
 
     def __enter__(self) -> Observer:
         """Open nothing; leaving the block stops an open session."""
@@ -370,20 +390,3 @@ def checked_reward(reward: float | None) -> float | None:
     if not isinstance(reward, numbers.Real) or not 0.0 <= reward <= 1.0:
         raise SettingsError.of("reward", reward, "give a number from 0 to 1")
     return float(reward)
-
-
-def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event's fields as JSON has them.
-
-    Raises:
-        SettingsError: If one is no JSON, or has a name that every event has.
-    """
-    for name, value in fields.items():
-        if name in ("step", "type"):
-            raise SettingsError.of(name, value, "every event has a field of this name; choose another")
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise SettingsError.of(name, value, f"give plain JSON values ({error})") from None
-    settled: dict[str, Any] = json.loads(json.dumps(fields))
-    return settled

@@ -21,6 +21,7 @@ from lucky_recorder.recorder import exits, forked, formats
 from lucky_recorder.recorder.committer import Committer, as_ours
 from lucky_recorder.recorder.lane import release
 from lucky_recorder.recorder.messages import Counts, Layout, Seen
+from lucky_recorder.recorder.origin import Origin
 from lucky_recorder.recorder.take import Owner, Take
 from lucky_recorder.recorder.worker import Worker, fork_error
 
@@ -75,6 +76,8 @@ class Recording:
         self._is_forked = False
         self._is_given_up = False
         self._renewal: Renewal | None = None
+        # What opens it may be refused yet, so nothing is looked up before it is open.
+        self._origin: Origin | None = None
         self._committer = Committer(source, self.counts, self._tasks)
         self._devices = self._committer.devices
         self._worker = Worker(_queue_depth(source), source.settings.worker_timeout_s)
@@ -99,7 +102,8 @@ class Recording:
             model = source.model_copy()
             if model is not None:
                 self._worker.call(lambda: self._devices.open_renderer(model))
-            self._committer.sinks = formats.make_sinks(source.settings, self._own_sinks, self._open_sink)
+            self._origin = self._committer.origin = Origin.of(source)
+            self._committer.sinks = formats.make_sinks(source.settings, self._own_sinks, self._open_sink, self._origin)
             if source.has_rates:
                 self._lay_out()
         except BaseException:  # also an interrupt: a thread and a GL context must not stay behind
@@ -210,6 +214,8 @@ class Recording:
         """
         take = self.take
         if self.source.rebind(model, data):
+            if self._origin is not None:
+                self._worker.put(self._origin.counting(model))
             # One that waits is of a tick that is over by now.
             self._renew()
             # What was seen of the old model must be drawn and scanned with the old one.

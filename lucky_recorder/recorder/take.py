@@ -19,6 +19,7 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import CaptureError
+from lucky_recorder.recorder.circumstances import Circumstances
 from lucky_recorder.recorder.lane import Lane
 from lucky_recorder.recorder.messages import Counts, Ended, Seen
 from lucky_recorder.recorder.policies import Ran
@@ -73,6 +74,7 @@ class Take:
         lost_last: Whether its last step is no row, for another reason.
         outcome: How it has ended; None before.
         moment: What the columns' callables are given.
+        circumstances: What is known of it besides its rows.
         lane: Fills its rows.
         is_on_time: Tells whether a step lasted as long as the others: `Watch.is_on_time`.
         led_on: Compares the simulation after a step with that before it: `Watch.after_step`. Whoever calls it must fail
@@ -109,6 +111,7 @@ class Take:
         self.was_reset = self.lost_last = False
         self.outcome: Outcome | None = None
         self.moment = source.moment
+        self.circumstances = Circumstances(seed)
         # What its noise is keyed by: in another run with the same seeds it is the same.
         key = f"attempt {number}" if seed is None else f"seed {seed}"
         self.lane = Lane(source, task, lambda tick, seen: hand_over(Seen(number, key, tick, seen)), folder)
@@ -257,6 +260,7 @@ class Take:
         except BaseException as error:  # whatever a callable of the user's raises
             self.fail(error)
             raise
+        self.circumstances.freeze(self.moment)
         # Last: a frozen take is not asked again, so an interrupt must not leave one that was never asked.
         self.state = FROZEN
 
@@ -300,4 +304,5 @@ class Take:
             entities=source.entity_ids,
             is_seeded=self.is_seeded,
             began_ns=self.began_ns,
+            about=self.circumstances.told(),
         )

@@ -14,6 +14,7 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import StateError
 from lucky_recorder.notices import held
 from lucky_recorder.recorder.arrival import copied
+from lucky_recorder.recorder.circumstances import plain_options
 from lucky_recorder.recorder.course import RECORDED, Course
 from lucky_recorder.recorder.exits import leave_if_ending
 from lucky_recorder.recorder.formats import own_sinks
@@ -107,6 +108,8 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         with held():
             if not keeps:
                 course.end_by_itself()
+            # The environment may change them.
+            said = plain_options(options)
             try:
                 result = self.env.reset(seed=seed, options=options)
                 course.arrivals.reset(result)
@@ -116,7 +119,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 course.lose(error)
                 raise
             if not keeps:
-                course.begin(seed)
+                course.begin(seed, said)
                 course.subject.note_reset()
                 self._ran = True
             course.unrecorded.tell_of_steps()
@@ -254,6 +257,23 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self.recorder.refuse_if_left()
         self._course.begin_if_due()
         self.observer.mark_event(kind, **fields)
+
+    def annotate(self, **said: Any) -> None:
+        """Say something of the open episode, such as who acted, or how good it was: ``annotate(operator="Ada")``.
+
+        It stands under ``annotations`` in ``meta/episodes``, and in the sidecar of a koyu bundle. What is said again is
+        replaced, all else is kept. Where the environment is done, it is said of that episode until its verdict falls.
+
+        Args:
+            **said: Plain JSON values.
+
+        Raises:
+            StateError: If no episode is open.
+            SettingsError: If a value is no JSON, or all of them are more than 64 kB.
+        """
+        if self.recorder.take is None:
+            self._course.begin_if_due()
+        self.observer.annotate(**said)
 
     def hold(self, robot: str | None = None) -> None:
         """Say that the next step holds the policy's last action: its row has no ``new_policy_step``.

@@ -224,7 +224,8 @@ class _Together:
 
     def _note(self, attempt: Attempt) -> None:
         is_kept = attempt.episode is not None
-        kept = self._summary.kept + is_kept
+        # What is beyond that is surplus.
+        kept = min(self._missing, self._summary.kept + is_kept)
         self._summary = self._summary._replace(
             kept=kept,
             discarded=self._summary.discarded + (not is_kept),

@@ -172,6 +172,12 @@ class Gathering:
         order = [self._found[number] for number in sorted(self._found)]
         return [one for one in order if one.attempt.episode is not None][: self._wanted.episodes]
 
+    def discarded(self) -> list[str]:
+        """Return the seeds of the attempts that were discarded before the last that is kept, in order."""
+        last = max((one.attempt.number for one in self.kept()), default=-1)
+        before = [self._found[number].attempt for number in sorted(self._found) if number < last]
+        return [str(one.seed) for one in before if one.episode is None]
+
     def gathered(self, path: Path | None) -> Gathered:
         """Say what has come of it."""
         counted = [self._found[number].attempt for number in range(self._settled)]
@@ -237,7 +243,7 @@ def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Path | Non
     if not found:
         shards.remove()
         return None
-    return shards.merge(found, lambda done, total: exits.raise_held() if may_leave else None)
+    return shards.merge(found, gathering.discarded(), lambda done, total: exits.raise_held() if may_leave else None)
 
 
 def _told(failure: BaseException, path: Path | None, episodes: int) -> BaseException:

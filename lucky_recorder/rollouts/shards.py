@@ -66,7 +66,7 @@ class Shards:
         self._before = 0 if settings.resume is None else episodes(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
 
-    def merge(self, found: Sequence[Found], on_episode: OnEpisode) -> Path:
+    def merge(self, found: Sequence[Found], discarded: Sequence[str], on_episode: OnEpisode) -> Path:
         """Make the session of attempts that were kept, in their order, and remove the shards.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
@@ -74,6 +74,7 @@ class Shards:
 
         Args:
             found: The attempts.
+            discarded: The seeds of those that were discarded, in order.
             on_episode: Called after each episode.
 
         Raises:
@@ -83,7 +84,7 @@ class Shards:
         picks = [Pick(opened[one.shard], one.attempt.episode or 0) for one in found]
         settings, resumed = self._settings, self._settings.resume
         before = 0 if resumed is None else takes(resumed)
-        recorded = AsOne(settings.tasks, [before + one.attempt.number + 1 for one in found])
+        recorded = AsOne(settings.tasks, [before + one.attempt.number + 1 for one in found], discarded)
         every = settings.metadata_every
         if resumed is None:
             per_chunk, per_file = settings.files_per_chunk, settings.episodes_per_file

@@ -38,7 +38,7 @@ def largest_seed(session: Path) -> int | None:
 def _discarded(session: Session) -> list[object] | None:
     """Return the seeds that were discarded; None where a recording does not say which were."""
     try:
-        recordings: Sequence[Mapping[str, Any]] = getattr(session, "provenance", ())
+        recordings: Sequence[Mapping[str, Any]] = session.provenance
     except FormatError:
         return None
     seeds: list[object] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.session.checks import (
+    about,
     alone,
     deep,
     episodes,
@@ -14,6 +15,7 @@ from lucky_recorder.session.checks import (
     info,
     lidars,
     masks,
+    provenance,
     rgbd,
     rows,
     stats,
@@ -40,6 +42,7 @@ CHECKS: tuple[Check, ...] = (
     episodes.check_meta_files,
     episodes.check_rows,
     episodes.check_footers,
+    about.check_about,
     rows.check_data_files,
     stats.check_columns,
     stats.check_streams,
@@ -47,6 +50,7 @@ CHECKS: tuple[Check, ...] = (
     rgbd.check_rgbd,
     masks.check_masks,
     lidars.check_lidars,
+    provenance.check_provenance,
     strays.check_strays,
     deep.check_checksums,
 )

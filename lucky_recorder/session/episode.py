@@ -13,6 +13,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import layout, stored
+from lucky_recorder.session.about import Told
 from lucky_recorder.session.features import sizes_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, channel_of, labels_of, scale_of
@@ -25,7 +26,7 @@ else:
     decode = lazy("lucky_recorder.video.decode")
 
 
-class Episode:
+class Episode(Told):
     """One episode of a session.
 
     Attributes:

@@ -25,6 +25,20 @@ _EPISODE_COLUMNS = (
     (keys.META_CHUNK, pa.int64()),
     (keys.META_FILE, pa.int64()),
 )
+# What is known of an episode besides its rows: sessions of versions before these columns have none of them.
+SEED, OPTIONS, LANE, END_REASON, ANNOTATIONS = "seed", "options", "lane", "end_reason", "annotations"
+RECORDED_AT, DURATION = "recorded_at", "duration_s"
+ABOUT_COLUMNS = (
+    (SEED, pa.string()),
+    (OPTIONS, pa.string()),
+    (LANE, pa.int64()),
+    (RECORDED_AT, pa.string()),
+    (DURATION, pa.float64()),
+    (END_REASON, pa.string()),
+    (ANNOTATIONS, pa.string()),
+)
+# What says when it was recorded, in `meta/episodes` alone: without it the same run gives the same bytes.
+WHEN = (RECORDED_AT, DURATION)
 _VIDEO_COLUMNS = (
     ("chunk_index", pa.int64()),
     ("file_index", pa.int64()),
@@ -46,16 +60,29 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, arrow_type(f)) for f in schema.fields])
 
 
-def episodes_schema(streams: Iterable[str], more: Iterable[pa.Field] = ()) -> pa.Schema:
+def episodes_schema(streams: Iterable[str], has_about: bool = True, more: Iterable[pa.Field] = ()) -> pa.Schema:
     """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null.
 
     Args:
         streams: The keys of the video streams that ``meta/`` speaks of.
+        has_about: Whether it has `ABOUT_COLUMNS`: what an earlier version has begun, goes on without.
         more: Columns that are somebody's own; one of a name that is here already is left out.
     """
     videos = [(keys.video_column(key, part), kind) for key in streams for part, kind in _VIDEO_COLUMNS]
-    own = pa.schema([*_EPISODE_COLUMNS, *videos])
+    own = pa.schema([*_EPISODE_COLUMNS, *(ABOUT_COLUMNS if has_about else ()), *videos])
     return pa.schema([*own, *(field for field in more if field.name not in own.names)])
+
+
+def has_about(listed: pa.Table, rows: Iterable[Mapping[str, Any]] = ()) -> bool:
+    """Tell whether a session says what is known of its episodes besides their rows.
+
+    Args:
+        listed: What ``meta/episodes`` lists; the one schema of its files decides.
+        rows: What data files carry of others.
+    """
+    if listed.num_rows:
+        return END_REASON in listed.column_names
+    return all(END_REASON in row for row in rows)
 
 
 def streams_of(features: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.session import layout, stored
 from lucky_recorder.session.carried import Carried, Row
-from lucky_recorder.session.features import episodes_schema, streams_of
+from lucky_recorder.session.features import episodes_schema, has_about, streams_of
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.session.rowless import is_video_only
 from lucky_recorder.session.state import State
@@ -171,7 +171,7 @@ class SessionFolder:
         Raises:
             FormatError: If a value is of another type, or there are absurdly many.
         """
-        schema = episodes_schema(streams_of(self.features))
+        schema = episodes_schema(streams_of(self.features), has_about(self.listed, rows))
         with format_errors(self.path / keys.DATA):
             if len(rows) * len(schema) > limits.MOST_CELLS:
                 raise ValueError(f"{len(rows)} episodes of {len(schema)} columns; at most {limits.MOST_CELLS} values")

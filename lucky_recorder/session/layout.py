@@ -25,6 +25,10 @@ EPISODES = "meta/episodes"
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
+# Where the session comes from, and the models that were recorded.
+PROVENANCE_PATH = "meta/provenance.json"
+MODELS = "meta/models"
+MODEL_FILE = re.compile(rf"{MODELS}/(?P<sha256>[0-9a-f]{{64}})\.(?:mjb|xml)")
 # Sums of all other files, where somebody has asked for them.
 CHECKSUMS_PATH = "meta/checksums.json"
 UNFINISHED_SUMS = CHECKSUMS_PATH + TEMPORARY
@@ -40,10 +44,12 @@ _CHUNK = r"chunk-\d{3}"
 _OWN_FILE = re.compile(
     rf"(?:{DATA}{_CHUNK}/(?:file-\d{{3}}\.parquet(?:\.\d{{1,9}}\.tmp)?|{LIDAR_PREFIX}[^/]+-\d{{3,}}\.(?:parquet|json|mp4))"
     rf"|{VIDEOS}{_KEY}/{_CHUNK}/file-\d{{3}}\.(?:mp4|mkv|json)"
-    rf"|{EPISODES}/{_CHUNK}/file-\d{{3}}\.parquet|{META}/(?:(?:info|stats|checksums)\.json|tasks\.parquet))(?:\.tmp)?"
+    rf"|{EPISODES}/{_CHUNK}/file-\d{{3}}\.parquet|{META}/(?:(?:info|stats|checksums|provenance)\.json|tasks\.parquet)|{MODEL_FILE.pattern})(?:\.tmp)?"
     rf"|(?:{DATA}{LIDAR_PREFIX}|{VIDEOS}(?P<key>{_KEY})/(?P=key))[^/]*-take-\d{{6,}}\.(?:mp4|mkv)\.tmp"
 )
-_OWN_FOLDER = re.compile(rf"{DATA[:-1]}(/{_CHUNK})?|{VIDEOS[:-1]}(/{_KEY}(/{_CHUNK})?)?|{META}(/episodes(/{_CHUNK})?)?")
+_OWN_FOLDER = re.compile(
+    rf"{DATA[:-1]}(/{_CHUNK})?|{VIDEOS[:-1]}(/{_KEY}(/{_CHUNK})?)?|{META}(/episodes(/{_CHUNK})?|/models)?"
+)
 # Readers sort paths as text: chunk-1000 would come before chunk-999.
 _SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
 
@@ -165,6 +171,11 @@ def _keep_name(folder: Path) -> None:
 def spool_file(data_file: str, episode: int) -> str:
     """Return the name of the file in which an episode waits for its data file."""
     return f"{data_file}.{episode}.tmp"
+
+
+def model_file(sha256: str, suffix: str) -> str:
+    """Return the name of a model's file, by its sum."""
+    return f"{MODELS}/{sha256}{suffix}"
 
 
 def is_session_name(name: str) -> bool:

@@ -85,7 +85,7 @@ def side(folder: SessionFolder, name: str) -> Side:
     Raises:
         FormatError: If what its files say cannot be read.
     """
-    carried = last_carried(folder)
+    carried = last_carried(folder) if folder.is_ours else None
     if carried is not None and carried.beside is not None:
         return Side(name, folder.info, carried.beside)
     # An episode that succeeded has every stream. Another may lack one that has failed, so where none has succeeded it
@@ -141,8 +141,8 @@ def _features(sides: Pair) -> Iterator[str]:
 
 def _feature(key: str, sides: Pair, had: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
     for part in dict.fromkeys((*given, *had)):
-        if part == "info" and isinstance(had.get(part), dict):
-            inner = (had[part], given.get(part, {}))
+        inner = (had.get(part), given.get(part, {}))
+        if part == "info" and isinstance(inner[0], dict) and isinstance(inner[1], dict):
             for name in dict.fromkeys((*inner[1], *inner[0])):
                 if name not in CALIBRATION:
                     yield from _differs(f"{key!r} {name}", sides, inner[0].get(name, _NONE), inner[1].get(name, _NONE))

@@ -15,7 +15,8 @@ from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
-from lucky_recorder.session.features import episodes_schema, features
+from lucky_recorder.session.features import END_REASON, episodes_schema, features
+from lucky_recorder.session.provenance import Log
 from lucky_recorder.storage.space import of_table
 from lucky_recorder.storage.write import json_bytes, stage, write_json
 from lucky_recorder.version import __version__
@@ -85,12 +86,14 @@ class Before(NamedTuple):
         tasks: Its task descriptions, in index order.
         totals: What its episodes come to.
         writes: Files under ``meta/episodes``.
+        has_about: Whether these say what is known of episodes besides their rows; earlier versions did not.
     """
 
     info: Mapping[str, Any]
     tasks: Sequence[str]
     totals: Totals
     writes: int
+    has_about: bool = True
 
     @classmethod
     def nothing(cls) -> Before:
@@ -231,6 +234,7 @@ class MetadataWriter:
         every: Episodes between two writes.
         before: What the session has already; None for a new one.
         made_of: What it takes over from other sessions; None for a recording.
+        log: Says where the session comes from; None where nothing does.
     """
 
     def __init__(
@@ -242,6 +246,7 @@ class MetadataWriter:
         every: int = 25,
         before: Before | None = None,
         made_of: MadeOf | None = None,
+        log: Log | None = None,
     ) -> None:
         before = before or Before.nothing()
         # What is there stays: where cameras stood in the first recording, and what others have added.
@@ -250,7 +255,11 @@ class MetadataWriter:
         self.info = counted(described, 0, Totals())
         self.tasks = [*before.tasks, *(task for task in tasks if task not in before.tasks)]
         self._root = root
-        self._schema = episodes_schema([s.key for s in schema.described], made_of.columns if made_of else ())
+        self._log = log
+        # One for all files, also those of earlier versions: LeRobot reads them as one table.
+        noted = made_of.columns if made_of else ()
+        has_about = END_REASON in made_of.columns.names if made_of else before.has_about
+        self._schema = episodes_schema([s.key for s in schema.described], has_about, noted)
         self._chunking = chunking
         self._every = every
         self._totals = before.totals
@@ -267,6 +276,10 @@ class MetadataWriter:
         self._longest_row = 0
         self._pending: list[Mapping[str, Any]] = []
 
+    def listable(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is listed of an episode: the columns that the session's files have."""
+        return {name: value for name, value in row.items() if name in self._schema.names}
+
     def add(self, episode: Finished) -> None:
         """Take an episode whose data file is whole, to be listed by the next write."""
         self._is_behind = True
@@ -280,6 +293,8 @@ class MetadataWriter:
 
     def write(self) -> None:
         """Write ``meta/`` so that it lists every episode taken so far."""
+        if self._log is not None:
+            self._log.write(self._totals.episodes)
         if not self._is_behind:
             return
         # Tasks first: no episode is listed before its tasks are. They are written again only where some were found.
@@ -305,4 +320,5 @@ class MetadataWriter:
         whole = len(json_bytes(self.info)) + max(len(json_bytes(self._totals.stats())), self._stats_bytes)
         tasks = sum(len(task.encode()) for task in self.tasks)
         # Each file is whole beside the one that it replaces, which is gone before the next is written.
-        return _SMALLEST_WRITE + whole + tasks + waiting * self._longest_row
+        log = self._log.largest() if self._log is not None else 0
+        return _SMALLEST_WRITE + whole + tasks + log + waiting * self._longest_row

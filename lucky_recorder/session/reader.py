@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError
-from lucky_recorder.session import layout, metadata, rebuilt, stored
+from lucky_recorder.session import layout, metadata, provenance, rebuilt, stored
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream, SessionFolder
 from lucky_recorder.session.found import find
@@ -133,6 +133,15 @@ class Session:
     def tasks(self) -> list[str]:
         """The task descriptions, in order of ``task_index``."""
         return self._folder.tasks
+
+    @cached_property
+    def provenance(self) -> tuple[dict[str, Any], ...]:
+        """Where it comes from, recording by recording, as ``meta/provenance.json`` says; empty where nothing does.
+
+        Raises:
+            FormatError: If that cannot be read.
+        """
+        return provenance.read(self._files)
 
     def tasks_path(self) -> Path:
         """Return the path of ``meta/tasks.parquet``.

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, metadata, rebuilt, stored, whole
+from lucky_recorder.session import layout, metadata, provenance, rebuilt, stored, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.features import episodes_schema, streams_of
+from lucky_recorder.session.features import WHEN, episodes_schema, has_about, streams_of
 from lucky_recorder.session.folder import SessionFolder, refuse_other_folders
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.session.rowless import is_video_only
@@ -221,7 +221,8 @@ class _Planner:
         served = tuple(name for name in self._spools(kept) if name not in consumed)
         tasks = self._tasks(unlisted)
         named = {*whole.names(self._folder, kept, self._names), *(name for name, _ in assembled), *consumed, *served}
-        named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH}
+        named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH, layout.PROVENANCE_PATH}
+        named |= {name for name in self._names if layout.MODEL_FILE.fullmatch(name)}
         named |= {_META_FILE.format(*divmod(n, self._folder.files_per_chunk)) for n in range(self._writes)}
         strays = [name for name in self._names if name not in named]
         aside = [SetAside(name, self._reason(name, len(kept))) for name in strays if layout.is_own_file(name)]
@@ -267,8 +268,9 @@ class _Planner:
         listed = self._listed.get(row[keys.EPISODE_INDEX])
         if listed is None:
             return False
-        # What somebody has added to the list, no file need say.
-        own = {*row, *episodes_schema(streams_of(self._folder.features)).names} - {keys.META_CHUNK, keys.META_FILE}
+        # What somebody has added to the list, no file need say; nor does any say when it was recorded.
+        apart = {keys.META_CHUNK, keys.META_FILE, *WHEN}
+        own = {*row, *episodes_schema(streams_of(self._folder.features)).names} - apart
         return {k: v for k, v in listed.items() if v is not None and k in own} != row
 
     def _damage(self, index: int, row: Row) -> str:
@@ -368,10 +370,15 @@ def _write_meta(path: Path, planned: Plan) -> None:
     if not folder.files.has(layout.TASKS_PATH) or folder.listed_tasks != list(planned.tasks):
         metadata.write_tasks(path / layout.TASKS_PATH, planned.tasks)
     if planned.unlisted:
-        schema = episodes_schema(streams_of(folder.features))
+        schema = episodes_schema(streams_of(folder.features), _has_about(folder, planned))
         metadata.write_episodes(layout.episodes_path(path, chunking.metadata(planned.writes)), schema, planned.unlisted)
     totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
+    provenance.extend(path, len(planned.episodes) - len(planned.unlisted), len(planned.episodes))
     metadata.write_totals(path, folder.info, len(planned.tasks), totals)
+
+
+def _has_about(folder: SessionFolder, planned: Plan) -> bool:
+    return has_about(folder.listed if planned.writes else stored.no_episodes(), planned.unlisted)
 
 
 def _remove(path: Path, names: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
 from lucky_recorder.session import layout, likeness, rebuilt, recovery
 from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.features import ABOUT_COLUMNS, has_about
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.metadata import VIEW, Before
 from lucky_recorder.storage import checksums
@@ -128,7 +129,13 @@ def complete(root: Path, schema: Schema) -> Before:
         )
     totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
     writes = sum(name.startswith(f"{layout.EPISODES}/") for name in folder.files.files(layout.META))
-    return Before(folder.info, folder.tasks if planned.episodes else (), totals, writes)
+    is_told = has_about(folder.listed)
+    if not is_told:
+        named = ", ".join(name for name, _ in ABOUT_COLUMNS)
+        tell(
+            f"{root}: an earlier version has begun it, and its meta/episodes has no {named}: the new episodes get none"
+        )
+    return Before(folder.info, folder.tasks if planned.episodes else (), totals, writes, is_told)
 
 
 def numbered(record: EpisodeRecord, known: Sequence[str]) -> EpisodeRecord:

@@ -18,6 +18,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.episode.parts import let_go, parts
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Field, Schema
+from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session.features import arrow_schema
 from lucky_recorder.storage.space import of_rows
@@ -33,6 +34,14 @@ def tables(schema: Schema, record: EpisodeRecord, episode: int, first_index: int
         yield table(schema, record, episode, first_index, part)
         for values in record.columns.values():
             let_go(values)
+
+
+def measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
+    """Return the statistics of a column of an episode."""
+    values = record.columns[name]
+    measured = ColumnStatistics.of(values, record.missing.get(name))
+    let_go(values)
+    return measured
 
 
 def _bytes_of_each(schema: Schema, record: EpisodeRecord) -> int:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lucky_recorder.episode import keys
-from lucky_recorder.episode.parts import let_go
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Schema, Stream
-from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
+from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
-from lucky_recorder.session import carried, layout, lidar, resumed, rows
+from lucky_recorder.session import about, carried, layout, lidar, listing, resumed, rows
 from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.metadata import Finished, MadeOf, MetadataWriter, as_json
+from lucky_recorder.session.provenance import Log
 from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import hold, take_over
@@ -45,6 +45,7 @@ class SessionSink:
         chunking: How episodes are grouped into files, and files into folders.
         metadata_every: Episodes between two writes of ``meta/``.
         resumes: Whether it is a session that is there already: the episodes are added to it.
+        log: Says where the session comes from; None where nothing does.
 
     Raises:
         StorageError: If another process writes the session that is there.
@@ -53,7 +54,13 @@ class SessionSink:
     keeps_broken = True
 
     def __init__(
-        self, root: Path, chunking: layout.Chunking, metadata_every: int = 25, *, resumes: bool = False
+        self,
+        root: Path,
+        chunking: layout.Chunking,
+        metadata_every: int = 25,
+        *,
+        resumes: bool = False,
+        log: Log | None = None,
     ) -> None:
         arrow.warm_up()
         self.root = root
@@ -70,13 +77,16 @@ class SessionSink:
         self._lock = take_over(root) if resumes else hold(root)
         self.home = Home(root, self._lock)
         self._resumes = resumes
+        self._log = log
         # Known once `open` is called.
         self._is_open = self._renumbers = False
         self._schema: Schema
         self._metadata: MetadataWriter
 
     @classmethod
-    def in_new_folder(cls, output_dir: Path, chunking: layout.Chunking, metadata_every: int = 25) -> SessionSink:
+    def in_new_folder(
+        cls, output_dir: Path, chunking: layout.Chunking, metadata_every: int = 25, log: Log | None = None
+    ) -> SessionSink:
         """Claim a folder, and make the sink that writes it.
 
         Raises:
@@ -84,7 +94,7 @@ class SessionSink:
         """
         # All that takes long comes before the folder: until its lock is held, nobody can tell that it is written.
         arrow.warm_up()
-        return cls(layout.claim_folder(output_dir), chunking, metadata_every)
+        return cls(layout.claim_folder(output_dir), chunking, metadata_every, log=log)
 
     def open(self, schema: Schema, tasks: Sequence[str], made_of: MadeOf | None = None) -> None:
         """Learn what rows and frames are; a new session holds whatever a schema says.
@@ -106,7 +116,11 @@ class SessionSink:
             before = resumed.complete(self.root, schema)
             self._episodes, self._rows = before.totals.episodes, before.totals.rows
         self._schema = schema
-        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before, made_of)
+        # Without rows there is no meta/.
+        log = self._log = self._log if schema.has_rows else None
+        if log is not None:
+            log.begin(self.root, self._episodes)
+        self._metadata = MetadataWriter(self.root, schema, self._chunking, tasks, self._every, before, made_of, log)
         self._renumbers = self._resumes or made_of is not None
         self._is_open = True
         self._hold_reserve()
@@ -134,8 +148,9 @@ class SessionSink:
         episode = self._episodes
         if self._chunking.video(episode).chunk_index > keys.LARGEST_CHUNK:
             raise StorageError(f"{self.root}: episode {episode} would need chunk 1000; raise files_per_chunk")
-        row, new_tasks = self._episode_row(record, episode), record.new_tasks(len(self._metadata.tasks))
-        columns = {f.name: _measure(record, f.name) for f in self._schema.columns if f.has_stats}
+        row = self._metadata.listable(listing.row_of(self._schema, self._chunking, record, episode, self._rows))
+        new_tasks = record.new_tasks(len(self._metadata.tasks))
+        columns = {f.name: rows.measure(record, f.name) for f in self._schema.columns if f.has_stats}
         finished = Finished(row, columns, self._pixels(record), record.reproducible)
         staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
         try:
@@ -145,6 +160,8 @@ class SessionSink:
                 if stream.name in record.scans:
                     scans = record.scans[stream.name]
                     staged += lidar.stage_scans(self.root, stream, scans, episode, self._schema.hz, self._chunking)
+            if self._log is not None:
+                self._log.announce()
             data = self._stage_rows(record, row, new_tasks) if self._schema.has_rows else None
         except BaseException:  # no temporary file must stay behind, whatever was raised
             for one in staged:
@@ -171,7 +188,7 @@ class SessionSink:
         plain = said.plain() if "recorder_version" in said.info else None
         return stage(
             path,
-            lambda p: rows.write(p, tables, [as_json(row)], plain),
+            lambda p: rows.write(p, tables, [about.carried(as_json(row))], plain),
             lambda p: rows.verify(p, record.rows),
             rows.largest(self._schema, record),
         )
@@ -184,30 +201,7 @@ class SessionSink:
         stream = self._schema.stream(key)
         return layout.video_path(self.root, key, self._chunking.video(episode), stream.suffix)
 
-    def _episode_row(self, record: EpisodeRecord, episode: int) -> dict[str, Any]:
-        data = self._chunking.data(episode)
-        row: dict[str, Any] = {
-            keys.EPISODE_INDEX: episode,
-            "chunk_index": data.chunk_index,
-            "file_index": data.file_index,
-            "data/chunk_index": data.chunk_index,
-            "data/file_index": data.file_index,
-            "length": record.rows,
-            "success": record.outcome.success,
-            "dataset_from_index": self._rows,
-            "dataset_to_index": self._rows + record.rows,
-            "tasks": [description for _, description in sorted(record.tasks.items())],
-        }
-        for key, one in record.videos.items():
-            stream = self._schema.stream(key)
-            if not stream.is_described:
-                continue
-            times = {"from_timestamp": 0.0, "to_timestamp": float(one.file.frames / stream.rate)}
-            said = self._chunking.video(episode)._asdict() | times
-            row |= {keys.video_column(key, part): value for part, value in said.items()}
-        return row | dict(record.noted)
-
-    def know(self, tasks: Iterable[str]) -> None:
+    def know(self, tasks: Sequence[str]) -> None:
         """Add task descriptions that no episode needs to be of; they are listed with the next episode."""
         self._metadata.tasks += [task for task in tasks if task not in self._metadata.tasks]
 
@@ -396,10 +390,3 @@ class PreparedEpisode:
         """Remove every temporary file."""
         for staged in self._files:
             staged.discard()
-
-
-def _measure(record: EpisodeRecord, name: str) -> ColumnStatistics:
-    values = record.columns[name]
-    measured = ColumnStatistics.of(values, record.missing.get(name))
-    let_go(values)
-    return measured

@@ -50,3 +50,5 @@ class RecorderFields(TypedDict, total=False):
     koyu: KoyuSettings | Mapping[str, Any] | None
     formats: Iterable[str] | None
     resume: str | os.PathLike[str] | None
+    provenance: Flag
+    save_model: Flag

@@ -76,6 +76,8 @@ class RecorderSettings:
         formats: The formats written: ``session``, ``koyu``, both, or none of them where ``sinks`` take the episodes;
             None: the session, and bundles if ``koyu`` is given.
         resume: The folder of a session that the episodes are added to; None for a new one. It becomes a whole path.
+        provenance: Note in ``meta/provenance.json`` where a session comes from: environment, command, versions, model.
+        save_model: Keep the model there too, as a file; without it, its sum alone.
     """
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)
@@ -112,6 +114,8 @@ class RecorderSettings:
     koyu: KoyuSettings | None = attrs.field(default=None, converter=choices.koyu)
     formats: tuple[str, ...] | None = attrs.field(default=None, converter=choices.formats)
     resume: Path | None = attrs.field(default=None, converter=v.optional_folder)
+    provenance: bool = attrs.field(default=True, converter=v.boolean)
+    save_model: bool = attrs.field(default=True, converter=v.boolean)
 
     def __attrs_post_init__(self) -> None:
         _check_column_names(self)

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
+from lucky_recorder.episode.record import About
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
@@ -36,6 +37,29 @@ def lines(folder: Path) -> list[list[str]]:
 
 def cells(folder: Path) -> dict[str, list[str]]:
     return {line[0]: [cell.strip() for cell in line[1:]] for line in lines(folder) if line}
+
+
+def test_what_is_known_of_its_episodes_and_where_it_comes_from(session: Path) -> None:
+    assert cells(session)["ended"] == ["7 verdict"]
+    assert not {"recorded", "lanes", "annotated", "comes from"} & set(cells(session))
+    recording = Recording(session.parent / "session_2026-10-08_14-30-06", arm_schema())
+    for lane, reason, said in ((0, "terminated", {"a": 1}), (1, "truncated", {}), (1, "truncated", {"b": "c"})):
+        about = About(lane=lane, ended_by=reason, annotations=said)
+        recording.keep(3, about=about, began_ns=1_760_000_000_000_000_000 + lane * 10**12)
+    recording.close()
+    entries = [
+        {"episodes": "0:2", "env": {"id": "Count-v0"}, "git": {"commit": "0123456789abcdef", "dirty": True}},
+        {"episodes": "2:3", "env": None, "git": None, "discarded_seeds": ["1", None]},
+    ]
+    (recording.root / "meta/provenance.json").write_text(json.dumps({"recordings": entries}))
+    shown = cells(recording.root)
+    assert shown["recorded"] == ["2025-10-09 08:53:20 to 2025-10-09 09:10:00 UTC"]
+    assert shown["ended"] == ["2 truncated, 1 terminated"]
+    assert (shown["lanes"], shown["annotated"]) == (["2"], ["2 episodes"])
+    told = "0:2: Count-v0, commit 0123456789ab (changed); 2:3: no environment, 2 attempts discarded"
+    assert shown["comes from"] == [told]
+    (recording.root / "meta/provenance.json").write_text("{")
+    assert cells(recording.root)["comes from"][0].startswith("cannot be read: ")
 
 
 def test_what_a_session_holds(session: Path) -> None:

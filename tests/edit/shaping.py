@@ -15,12 +15,14 @@ import lucky_recorder as lr
 from lucky_recorder.edit.assemble import Pick
 from lucky_recorder.episode.record import EpisodeRecord
 from lucky_recorder.episode.schema import Field, Schema
+from tests.same import bytes_of
 from tests.scenarios.everything import EVERYTHING
 from tests.session.building import Recording, arm_schema, camera, depth, lidar, mask, rgbd
 
 
 def files(path: Path) -> dict[str, bytes]:
-    return {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+    """What must be the same: all but when episodes were recorded, and of which recording each is."""
+    return {name: content for name, content in bytes_of(path).items() if name != "meta/provenance.json"}
 
 
 def hashes(*paths: Path) -> dict[str, tuple[str, int, int]]:

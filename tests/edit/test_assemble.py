@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.edit.assemble import Pick, assemble
+from lucky_recorder.session import carried
 from lucky_recorder.session.check import check_session
+from lucky_recorder.storage.untrusted import Folder
 from tests.edit.shaping import every_stream, files, hashes, in_sessions, real, whole
 
 
@@ -61,6 +64,11 @@ def test_files_are_grouped_as_asked_and_rows_and_frames_stay(tmp_path: Path, per
         else:
             assert np.allclose(merged.stats[name]["mean"], stats["mean"], atol=0.02)
             assert merged.stats[name]["count"] == stats["count"]
+    # Of each short episode one picture counts, in the file that holds it.
+    for name in carried.names(Folder(made)):
+        file = carried.read(Folder(made), name)
+        counted = [file.carried.pixels[f"observation.images.{camera}"].frames for camera in ("Front", "Slow")]
+        assert counted == [len(file.episodes)] * 2
     assert check_session(made) == []
 
 
@@ -72,3 +80,15 @@ def test_videos_are_linked_and_rows_are_not(tmp_path: Path) -> None:
         assert shared == name.endswith((".mp4", ".mkv")), name
     video = "videos/observation.images.Front/chunk-000/file-{:03d}.mp4"
     assert os.path.samefile(made / video.format(0), source / video.format(1))
+
+
+def test_where_there_are_no_links_videos_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = in_sessions(tmp_path, every_stream(), 2, files_per_chunk=2)
+
+    def no_links(*names: object, **options: object) -> None:
+        raise OSError(errno.EXDEV, "another disk")
+
+    monkeypatch.setattr(os, "link", no_links)
+    made = assemble(whole(source), tmp_path / "made")
+    assert files(made) == files(source)
+    assert {(made / name).stat().st_nlink for name in files(made)} == {1}

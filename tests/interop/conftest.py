@@ -17,7 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lucky_recorder.edit.merge import merge, rename_task
 from lucky_recorder.edit.recover import recover
+from lucky_recorder.edit.select import delete, select
+from lucky_recorder.edit.split import split
+from lucky_recorder.edit.trim import trim
 from lucky_recorder.session.reader import Session
 from lucky_recorder.video.decode import decode_all
 from tests.interop.recording import record_cubes, record_pendulum
@@ -91,6 +95,18 @@ def recovered(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 def pendulum(tmp_path_factory: pytest.TempPathFactory) -> Truth:
     """A session at 200/3 Hz with columns of the user's own."""
     return Truth(record_pendulum(tmp_path_factory.mktemp("pendulum")))
+
+
+@pytest.fixture(scope="session")
+def shaped(tmp_path_factory: pytest.TempPathFactory, pendulum: Truth) -> Truth:
+    """The session of `pendulum`, put together in another order, its task renamed, its first episode cut, and split."""
+    folder = tmp_path_factory.mktemp("shaped")
+    trimmed = trim(pendulum.path, folder / "trimmed", start=20, end=3, episodes=[0]).path
+    chosen = {"a": (trimmed, "16:"), "b": (trimmed, ":16"), "c": (pendulum.path, "1:9")}
+    parts = [select(source, folder / name, episodes=some).path for name, (source, some) in chosen.items()]
+    renamed = rename_task(merge(parts, folder / "merged").path, folder / "renamed", "Swing", "Do as you are told").path
+    rest = delete(renamed, folder / "rest", episodes="3,20:24").path
+    return Truth(split(rest, {"train": 0.95, "val": 0.05}, output=folder)["train"].path)
 
 
 class LeRobot:

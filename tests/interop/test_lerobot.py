@@ -79,6 +79,19 @@ def test_a_session_that_was_recovered_is_the_one_that_was_lost(
     compare(items, cubes, all_rows(cubes))
 
 
+def test_a_session_that_was_made_of_others_is_what_they_were(
+    lerobot: LeRobot, handed_out: HandedOut, shaped: Truth, pendulum: Truth
+) -> None:
+    """Cut, merged, renamed and split: every item is its row, and the frame of that row in the first session."""
+    items = load(handed_out(lerobot, "read", shaped) / "items.npz")
+    compare(items, shaped, all_rows(shaped))
+    assert set(items["task"]) == {"Do as you are told"}
+    numbers = [int(said.split()[1]) for said in shaped.rows["said"]]
+    assert [number_on(picture) for picture in items["observation.images.number"]] == numbers
+    recorded = {said: state for said, state in zip(pendulum.rows["said"], pendulum.rows["speed"], strict=True)}
+    np.testing.assert_array_equal([recorded[said] for said in shaped.rows["said"]], shaped.rows["speed"])
+
+
 def test_its_other_decoder_gives_the_same(lerobot: LeRobot, handed_out: HandedOut, truth: Truth) -> None:
     if lerobot.version == "0.4.4":
         pytest.skip("its other decoder needs a torchvision that is no longer released")

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from lucky_recorder.episode import clock
 from lucky_recorder.errors import CaptureError, StorageError
 from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu.bundle import Bundle
-from lucky_recorder.koyu.metadata import recorded_at
 from lucky_recorder.koyu.rows import as_float32
 from tests.koyu.making import read_bundle
 
@@ -112,7 +112,7 @@ def test_infinity_and_nan_are_themselves_and_nan_stands_for_what_is_missing() ->
 
 @pytest.mark.parametrize("moment", [0, 1_760_000_000_123_456_000, 10**18 + 999_999_000])
 def test_a_moment_is_written_to_the_microsecond(moment: int) -> None:
-    written = np.datetime64(recorded_at(moment).removesuffix("+00:00"), "ns")
+    written = np.datetime64(clock.moment(moment).removesuffix("+00:00"), "ns")
     assert int(written.astype(np.int64)) == moment
-    assert recorded_at(moment).endswith("+00:00")
-    assert json.dumps(recorded_at(0)) == '"1970-01-01T00:00:00.000000+00:00"'
+    assert clock.moment(moment).endswith("+00:00")
+    assert json.dumps(clock.moment(0)) == '"1970-01-01T00:00:00.000000+00:00"'

@@ -12,7 +12,7 @@ from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Event, Outcome, Reason
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, SettingsError
-from lucky_recorder.koyu.metadata import recorded_at, reward
+from lucky_recorder.koyu.metadata import reward
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage import reserve
@@ -56,6 +56,9 @@ def test_everything_is_read_back(tmp_path: Path) -> None:
         assert sidecar == {
             "schema_version": 1,
             "recorded_at": "2025-10-09T08:53:20.123456+00:00",
+            "seed": None,
+            "end_reason": "verdict",
+            "annotations": {},
             "length": record.data_ticks,
             "fps": 50.0,
             "record_hz": 50.0,
@@ -95,7 +98,7 @@ def test_time_is_counted_from_when_it_was_recorded(tmp_path: Path) -> None:
     (read,) = read_dataset(tmp_path)
     began = BEGAN_NS // 1000 * 1000
     assert read.rows["timestamp"].tolist() == [began + clock.tick_ns(t, schema.hz) for t in range(9)]
-    assert read.sidecar["recorded_at"] == recorded_at(began)
+    assert read.sidecar["recorded_at"] == clock.moment(began)
     assert read.sidecar["fps"] == read.sidecar["record_hz"] == 200 / 3
 
 

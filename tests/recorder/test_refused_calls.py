@@ -59,7 +59,7 @@ def test_counts_files_and_error_agree(
 ) -> None:  # fmt: skip
     env = record(
         CountEnv(LENGTH, render_mode="rgb_array"), columns=PAIR, cameras=[seen], koyu=lr.KoyuSettings(name="counted"),
-        episodes_per_file=per_file, files_per_chunk=2, metadata_every=2,
+        episodes_per_file=per_file, files_per_chunk=2, metadata_every=2, provenance=False,
     )  # fmt: skip
     run(env, episodes=BEFORE)
     env.reset(seed=9)

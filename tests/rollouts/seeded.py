@@ -80,8 +80,3 @@ class Wandering:
 
     def __call__(self, observation: Any) -> Any:
         return self._rng.random(1).astype(np.float32)
-
-
-def bytes_of(path: Path) -> dict[str, bytes]:
-    """The bytes of every file of a session."""
-    return {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}

@@ -213,6 +213,23 @@ def test_tells_of_every_step_and_every_attempt(record):
     assert summary.seconds >= attempts[-1].seconds >= steps[-1].seconds > 0
 
 
+def test_tells_how_many_are_still_wanted_and_whose_seeds_were_discarded(record):
+    told: list[tuple[int, int, int]] = []
+
+    def note(summary: Summary) -> None:
+        env.observer.flush()
+        told.append((summary.kept, summary.discarded, summary.wanted))
+
+    env = record(CountEnv(length=3, succeeds=lambda n: n % 2 == 1), discard_and_retry_failed=True)
+    summary = collect(env, still, episodes=2, seed=20, on_episode=note)
+    assert (summary.kept, summary.discarded, summary.wanted) == (2, 2, 0)
+    # The worker counts: so what is told may be of the attempt before.
+    assert all(kept + wanted == 2 for kept, _, wanted in told)
+    (entry,) = closed(env).provenance
+    assert entry["discarded_seeds"] == ["20", "22"]
+    assert [episode.seed for episode in lr.Session(env.session_path)] == ["21", "23"]
+
+
 def test_counts_bytes_of_video(record, seen):
     env = record(cameras=[seen])
     summary = collect(env, still, episodes=2)

@@ -160,7 +160,7 @@ def test_what_is_no_action(counting: Any, said: Any, message: str) -> None:
         (
             {"resume": "DataSessions/a", "output_dir": "."},
             {},
-            "resume='.*DataSessions/a': an evaluation has a session of its own",
+            "resume='.*/DataSessions/a': an evaluation has a session of its own",
         ),
         ({"discard_and_retry_failed": True}, {}, "discard_and_retry_failed=True: an evaluation keeps its failures"),
         ({"koyu": lr.KoyuSettings(name="x")}, {}, "koyu.collection_mode='synthetic': choose one of eval"),

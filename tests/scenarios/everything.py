@@ -41,7 +41,3 @@ def record(folder: Path, episodes: int = 2, steps: int = 6, **settings: Any) -> 
         env.close()
     assert env.session_path is not None
     return env.session_path
-
-
-def files(path: Path) -> dict[str, bytes]:
-    return {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}

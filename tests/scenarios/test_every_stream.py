@@ -14,7 +14,8 @@ from lucky_recorder.testing import check_session
 from lucky_recorder.video import remux
 from lucky_recorder.video.decode import decode_all
 from tests.capture.models import contents
-from tests.scenarios.everything import EVERYTHING, files, record
+from tests.same import bytes_of
+from tests.scenarios.everything import EVERYTHING, record
 
 _ARENA = ("timer", "efc_", "iefc_", "contact", "island", "map_", "iM_", "iLD", "dof_island", "tendon_efcadr")
 _MEASURED = ("narena", "maxuse_arena", "maxuse_stack", "maxuse_threadstack", "threadpool", "signature")
@@ -23,7 +24,7 @@ _MEASURED = ("narena", "maxuse_arena", "maxuse_stack", "maxuse_threadstack", "th
 def test_everything_at_once_is_the_same_bytes_again(tmp_path: Path) -> None:
     first, second = (record(tmp_path / str(k)) for k in range(2))
     check_session(first)
-    known, again = files(first), files(second)
+    known, again = bytes_of(first), bytes_of(second)
     assert known.keys() == again.keys()
     assert [name for name in known if known[name] != again[name]] == []
     assert json.loads(known["meta/info.json"])["bit_reproducible"] is True
@@ -48,7 +49,7 @@ def test_everything_at_once_is_the_same_bytes_again(tmp_path: Path) -> None:
 
 
 def test_another_seed_of_the_session_is_another_noise_and_the_same_picture(tmp_path: Path) -> None:
-    first, second = (files(record(tmp_path / str(seed), episodes=1, seed=seed)) for seed in range(2))
+    first, second = (bytes_of(record(tmp_path / str(seed), episodes=1, seed=seed)) for seed in range(2))
     differ = {name for name in first if first[name] != second[name]}
     assert differ == {
         "videos/observation.images.wrist_depth/chunk-000/file-000.mkv",

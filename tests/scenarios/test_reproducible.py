@@ -15,6 +15,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.testing import CountEnv, check_session
+from tests.same import bytes_of
 from tests.scenarios.tracing import compare, watch
 
 SMALL = {"width": 64, "height": 48}
@@ -115,10 +116,6 @@ def test_an_environment_that_lets_derived_quantities_lag_keeps_them_lagging(tmp_
 # The same bytes.
 
 
-def files_of(path: Path) -> dict[str, bytes]:
-    return {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
-
-
 def expert_session(tmp_path: Path, seeds: Sequence[int | None] = (4, 5), **settings: Any) -> Path:
     env = lr.RecordSession(
         gym.make("LuckyRecorder/PickCube-v0", max_episode_steps=20),
@@ -142,7 +139,7 @@ def expert_session(tmp_path: Path, seeds: Sequence[int | None] = (4, 5), **setti
 
 @pytest.mark.parametrize("settings", [{}, {"episodes_per_file": 2, "metadata_every": 1}], ids=["defaults", "grouped"])
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
-    first, second = (files_of(expert_session(tmp_path / str(k), **settings)) for k in range(2))
+    first, second = (bytes_of(expert_session(tmp_path / str(k), **settings)) for k in range(2))
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
     assert json.loads(first["meta/info.json"])["bit_reproducible"] is True
@@ -150,7 +147,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path, settings: dict[str, A
 
 
 def test_another_seed_gives_other_bytes(tmp_path: Path) -> None:
-    first, second = (files_of(expert_session(tmp_path / str(k), seeds=[k])) for k in range(2))
+    first, second = (bytes_of(expert_session(tmp_path / str(k), seeds=[k])) for k in range(2))
     same = {name for name in first if first[name] == second[name]}
     assert not any(name.startswith(("data/", "videos/", "meta/stats")) for name in same)
 

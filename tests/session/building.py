@@ -11,7 +11,7 @@ import numpy as np
 
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
-from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, VideoFile
+from lucky_recorder.episode.record import About, EpisodeRecord, FinishedScans, FinishedVideo, Outcome, VideoFile
 from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.session.layout import Chunking
@@ -146,6 +146,8 @@ class Recording:
         failed_stream: str | None = None,
         values: dict[str, Any] | None = None,
         missing: dict[str, Any] | None = None,
+        began_ns: int = 0,
+        about: About | None = None,
     ) -> EpisodeRecord:
         """Make a finished episode: its videos are on the disk already, under temporary names."""
         schema, robots = self.schema, len(self.schema.robots)
@@ -179,6 +181,8 @@ class Recording:
             scans=scans,
             missing=missing or {},
             reproducible=True,
+            began_ns=began_ns,
+            about=about or About(),
         )
 
     def _films(self, ticks: int, attempt: int, failed_stream: str | None) -> dict[str, FinishedVideo]:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 import lucky_recorder as lr
 from lucky_recorder.episode import keys
+from tests.same import WHEN
 from tests.session.building import Recording, arm_schema, camera, depth, lidar, mask, rgbd
 
 FIELDS = {"files_per_chunk": 3, "episodes_per_file": 1, "metadata_every": 2}
@@ -41,15 +42,16 @@ def in_parts(root: Path, *parts: int, **fields: Any) -> Path:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """All files of a session but the list of episodes, which every recording goes on with in a file of its own."""
+    """All files of a session but those that say which recording each episode is of: each of them adds its own."""
     files = {p.relative_to(root).as_posix(): p for p in root.rglob("*") if p.is_file()}
-    return {name: p.read_bytes() for name, p in sorted(files.items()) if not name.startswith("meta/episodes/")}
+    own = ("meta/episodes/", "meta/provenance.json")
+    return {name: p.read_bytes() for name, p in sorted(files.items()) if not name.startswith(own)}
 
 
 def listed(root: Path) -> list[dict[str, Any]]:
-    """What ``meta/episodes`` says, but for where it says so."""
+    """What ``meta/episodes`` says, but for where it says so, and when it was recorded."""
     rows = [row for file in sorted(root.glob("meta/episodes/*/*.parquet")) for row in pq.read_table(file).to_pylist()]
-    return [{k: v for k, v in row.items() if not k.startswith("meta/")} for row in rows]
+    return [{k: v for k, v in row.items() if k not in WHEN and not k.startswith("meta/")} for row in rows]
 
 
 def read(root: Path, cameras: Sequence[str] = ("Front",)) -> list[tuple[Any, ...]]:

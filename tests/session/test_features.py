@@ -83,4 +83,4 @@ def test_each_stream_adds_four_columns_to_the_episodes() -> None:
         ("from_timestamp", pa.float64()),
         ("to_timestamp", pa.float64()),
     ]
-    assert len(schema) == 12 + 2 * 4
+    assert len(schema) == 12 + 7 + 2 * 4

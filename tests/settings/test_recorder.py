@@ -79,6 +79,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("formats", "session", "formats='session': give a list"),
     ("formats", [None], "formats[0]=None: choose one of session, koyu"),
     ("formats", ["session", "session"], "formats='session': stands twice"),
+    ("provenance", "yes", "provenance='yes': give true or false"),
+    ("save_model", 1.5, "save_model=1.5: give"),
     ("resume", "", "resume='': give a folder"),
 ]  # fmt: skip
 

@@ -11,11 +11,14 @@ from lucky_recorder.capture.mujoco.poses import pose_columns
 from lucky_recorder.capture.mujoco.pulse import pulse_of
 from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.robots import find_robots
+from lucky_recorder.capture.mujoco.saved import SUFFIX as MODEL_SUFFIX
+from lucky_recorder.capture.mujoco.saved import model_bytes
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds
 from lucky_recorder.capture.mujoco.substeps import Substeps
 
 __all__ = [
+    "MODEL_SUFFIX",
     "AssetChange",
     "AssetWatch",
     "Caster",
@@ -34,6 +37,7 @@ __all__ = [
     "focal_of",
     "hidden_kinds",
     "installed_callbacks",
+    "model_bytes",
     "pose_columns",
     "pulse_of",
     "refresh_bounds",

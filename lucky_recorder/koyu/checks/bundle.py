@@ -22,6 +22,7 @@ from lucky_recorder.video.decode import FrameReader, VideoInfo, probe
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 LONGEST_GOP = 30
 _ID = re.compile(r"[0-9a-f]{32}")
+_SEED = re.compile(r"-?\d+")
 _TEXTS = (
     "source_run_id",
     "source_checkpoint",
@@ -86,6 +87,9 @@ _OPTIONAL: dict[str, tuple[Says, str]] = {
     "record_hz": (_is_rate, "rows per second"),
     "reward": (_is_reward, "a number from 0 to 1, or null"),
     "events": (lambda v: isinstance(v, list), "a list"),
+    "seed": (lambda v: v is None or (isinstance(v, str) and bool(_SEED.fullmatch(v))), "decimal digits, or null"),
+    "end_reason": (_is_text, "a text"),
+    "annotations": (lambda v: isinstance(v, dict), "an object"),
     **{name: (lambda v: v is None or _is_text(v), "a text, or null") for name in _TEXTS},
 }
 

@@ -29,6 +29,18 @@ _OURS = {
     "meta/episodes/chunk_index": pa.int64(),
     "meta/episodes/file_index": pa.int64(),
 }
+# What it writes of an episode besides its numbers; versions before it wrote none of them.
+ABOUT = {
+    "seed": pa.string(),
+    "options": pa.string(),
+    "lane": pa.int64(),
+    "recorded_at": pa.string(),
+    "duration_s": pa.float64(),
+    "end_reason": pa.string(),
+    "annotations": pa.string(),
+}
+# What stands in meta/episodes alone.
+_WHEN = ("recorded_at", "duration_s")
 _VIDEO_COLUMNS = {
     "chunk_index": pa.int64(),
     "file_index": pa.int64(),
@@ -59,7 +71,8 @@ def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
         expected = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet".format(*divmod(write, per_chunk or 1))
         if name != expected:
             yield Fault(name, None, f"out of place: metadata file {write} is {expected}")
-    wanted = _COLUMNS | _OURS
+    is_told = any(name in table.column_names for table in evidence.meta_files.values() for name in ABOUT)
+    wanted = _COLUMNS | _OURS | (ABOUT if is_told else {})
     for key in evidence.declared.streams:
         wanted |= {f"videos/{key}/{suffix}": kind for suffix, kind in _VIDEO_COLUMNS.items()}
     for name, table in evidence.meta_files.items():
@@ -173,7 +186,8 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
             continue
         said = {_key(e.get("episode_index")): e for e in footer}
         for episode in episodes:
-            listed = {k: v for k, v in episode.values.items() if v is not None and not k.startswith(_FOLDER)}
+            values = episode.values.items()
+            listed = {k: v for k, v in values if v is not None and k not in _WHEN and not k.startswith(_FOLDER)}
             footed = said.get(_key(episode.number), {})
             # What somebody has noted of it may stand in one of the two alone.
             if any(footed.get(k) != listed.get(k) for k in {*footed, *listed} if _must_agree(k, footed, listed)):
@@ -181,7 +195,7 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
 
 
 def _must_agree(column: str, footed: Row, listed: Row) -> bool:
-    is_own = column in _COLUMNS or column in _OURS or column.startswith(_OWN_PREFIXES)
+    is_own = column in (*_COLUMNS, *_OURS, *ABOUT) or column.startswith(_OWN_PREFIXES)
     return is_own or (column in footed and column in listed)
 
 

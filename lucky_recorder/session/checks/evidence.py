@@ -27,7 +27,7 @@ FOOTER = b"lucky_recorder.episodes"
 _KEPT_BYTES = 1 << 27
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("data/chunk_index", "data/file_index")
-_META_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.list_(pa.string()))
+_META_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.list_(pa.string()))
 
 T = TypeVar("T")
 

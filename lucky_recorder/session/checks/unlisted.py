@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from lucky_recorder.session.checks.declared import DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, video_file
@@ -15,6 +16,8 @@ NAME = "[^/]+"
 MASKS = re.compile(rf"videos/observation\.masks\.({NAME})/chunk-\d{{3}}/file-\d{{3}}\.(?:mp4|json)")
 RGBD = re.compile(rf"videos/observation\.images\.({NAME})_rgbd/chunk-\d{{3}}/file-\d{{3}}\.mkv")
 LIDAR = re.compile(rf"data/chunk-\d{{3}}/lidar-({NAME})-\d{{3,}}\.(?:parquet|json|mp4)")
+# What was found among the files of a session that is being checked.
+_known: WeakKeyDictionary[Evidence, dict[tuple[re.Pattern[str], str], list[str]]] = WeakKeyDictionary()
 
 
 class Twins(NamedTuple):
@@ -33,9 +36,14 @@ class Twins(NamedTuple):
     proxy: str | None = None
 
 
-def names(evidence: Evidence, pattern: re.Pattern[str]) -> list[str]:
-    """Return the names of the cameras or sensors whose files lie in the folder."""
-    return sorted({match[1] for match in map(pattern.fullmatch, evidence.files) if match})
+def names(evidence: Evidence, pattern: re.Pattern[str], suffix: str = "") -> list[str]:
+    """Return the names of the cameras or sensors whose files, of a suffix if one is given, lie in the folder."""
+    # Asked for every episode, and there may be thousands of them: the files are gone through once.
+    known = _known.setdefault(evidence, {})
+    if (pattern, suffix) not in known:
+        found = (pattern.fullmatch(file) for file in evidence.files if file.endswith(suffix))
+        known[pattern, suffix] = sorted({match[1] for match in found if match})
+    return known[pattern, suffix]
 
 
 def masks(evidence: Evidence, episode: Listed) -> Iterator[Twins]:
@@ -53,7 +61,7 @@ def twins_of_mask(camera: str, place: Place) -> Twins:
 def lidars(evidence: Evidence, episode: Listed) -> Iterator[Twins]:
     """Tell where an episode's lidar files belong: in the chunk of its videos, numbered by the episode itself."""
     chunk = video_place(evidence, episode).chunk_index
-    proxies = {match[1] for match in map(LIDAR.fullmatch, evidence.files) if match and match[0].endswith(".mp4")}
+    proxies = names(evidence, LIDAR, ".mp4")
     for name in names(evidence, LIDAR):
         yield twins_of_lidar(name, chunk, episode.number, name in proxies)
 

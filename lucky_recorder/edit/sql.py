@@ -1,0 +1,59 @@
+"""Conditions on episodes in SQL: the one door to DuckDB, which is an extra of its own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from lucky_recorder.errors import SettingsError
+from lucky_recorder.lazy import lazy
+from lucky_recorder.session.reader import Session
+
+if TYPE_CHECKING:
+    import duckdb
+else:
+    duckdb = lazy("duckdb")
+
+# Nothing outside the table: no file, no address, no extension, and no variable of the program's.
+_CLOSED: dict[str, Any] = {
+    "enable_external_access": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "python_enable_replacements": False,
+    "lock_configuration": True,
+    "threads": 1,
+    "memory_limit": "1GB",
+}
+
+
+def where(session: Session, condition: str) -> set[int]:
+    """Return the episodes of which an SQL expression is true.
+
+    Args:
+        session: The session. Its episodes are the table ``episodes``; the names of its columns are those of
+            ``meta/episodes`` with an underscore for each character that is no letter or digit.
+        condition: One expression, such as ``success AND length > 100``.
+
+    Raises:
+        SettingsError: If DuckDB is not there, or the condition is no expression, or of columns that are not there.
+    """
+    table = session.episodes
+    plain = [re.sub(r"\W", "_", name) for name in table.column_names]
+    twice = Counter(plain)
+    # Two that would have one name keep their own, which can be quoted.
+    table = table.rename_columns([p if twice[p] == 1 else n for p, n in zip(plain, table.column_names, strict=True)])
+    try:
+        connection = duckdb.connect(":memory:", config=_CLOSED)
+    except ModuleNotFoundError as error:
+        remedy = 'needs DuckDB: pip install "lucky-recorder[sql]"'
+        raise SettingsError.of("where", condition, remedy) from error
+    with connection:
+        try:
+            # A relation takes an expression, and nothing else: no statement can be put behind it.
+            connection.register("episodes", table)
+            rows = connection.view("episodes").filter(condition).project("episode_index").fetchall()
+        except duckdb.Error as error:
+            names = ", ".join(table.column_names)
+            raise SettingsError.of("where", condition, f"no condition on the columns {names}: {error}") from error
+    return {row[0] for row in rows}

@@ -1,0 +1,187 @@
+"""The origin of a recording: what it notes in ``meta/provenance.json``, besides its episodes.
+
+The caller's thread takes along what may change, when the session is opened; the worker's thread looks up the rest, when
+it is first written. Nothing of it may fail a recording.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lucky_recorder.capture.door import simulator
+from lucky_recorder.capture.source import Source
+from lucky_recorder.errors import shown
+from lucky_recorder.lazy import lazy
+from lucky_recorder.version import __version__
+
+if TYPE_CHECKING:
+    import mujoco
+
+    from lucky_recorder.session import provenance as session_provenance
+else:
+    session_provenance = lazy("lucky_recorder.session.provenance")
+
+_PACKAGES = ("mujoco", "gymnasium", "numpy", "pyarrow", "av")
+# The longest wait for each of git's two answers.
+_GIT_S = 1.0
+_MASK = "***"
+_SECRET = re.compile(r"token|passw|secret|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key|auth", re.IGNORECASE)
+# What is a secret by its looks: keys of well-known services, and a password within an address.
+_KEY = re.compile(r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[abp]-|AKIA)[A-Za-z0-9_-]{8,}")
+_ADDRESS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class Origin:
+    """What a recording knows of itself: see `lucky_recorder.session.provenance.Origin`.
+
+    Args:
+        source: What is recorded, as the session is opened.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._is_kept = source.settings.save_model
+        self._patience = min(_GIT_S, source.settings.worker_timeout_s / 4)
+        self._env = _described(source.env)
+        self._package = type(source.moment.env).__module__.partition(".")[0] if source.moment.env is not None else None
+        self._command = list(sys.argv)
+        self._folder = _folder()
+        # A copy: the environment goes on changing its own.
+        self._model: mujoco.MjModel | None = copy.copy(source.moment.model)
+        self._sum = b""
+        self._others = 0
+        self._discarded: list[str | None] = []
+
+    @classmethod
+    def of(cls, source: Source) -> Origin | None:
+        """Return the origin of a recording; None where nothing of it is written."""
+        settings = source.settings
+        is_noted = settings.provenance and settings.record_data and "session" in settings.written_formats
+        return cls(source) if is_noted else None
+
+    def counting(self, model: mujoco.MjModel) -> Callable[[], None]:
+        """Return the worker's job of noting a model that has taken the place of another."""
+        taken = copy.copy(model)
+        return lambda: self._count(taken)
+
+    # In the worker's thread.
+
+    def told(self) -> dict[str, Any]:
+        """Return what holds for the whole recording."""
+        packages = (*_PACKAGES, *([self._package] if self._package not in (None, "lucky_recorder") else []))
+        return {
+            **self._env,
+            "command": masked(self._command),
+            "python": platform.python_version(),
+            "packages": {"lucky_recorder": __version__, **dict(_versions(packages))},
+            "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "git": _git(self._folder, self._patience),
+        }
+
+    def model(self) -> session_provenance.Model | None:
+        """Return the model that it began with, and let go of it."""
+        model, self._model = self._model, None
+        if model is None:
+            return None
+        content = simulator.model_bytes(model)
+        self._sum = hashlib.sha256(content).digest()
+        return session_provenance.Model(content, simulator.MODEL_SUFFIX, self._is_kept)
+
+    def other_models(self) -> int:
+        """Return how many models of other content have taken its place by now."""
+        return self._others
+
+    def discarded(self) -> Sequence[str | None]:
+        """Return the seeds of the attempts that were discarded by now, in order."""
+        return self._discarded
+
+    def discard(self, seed: str | None) -> None:
+        """Note that an attempt is discarded."""
+        self._discarded.append(seed)
+
+    def _count(self, model: mujoco.MjModel) -> None:
+        """Note a model that has taken the place of another, if it is not the first one made anew."""
+        if not self._sum and self._model is not None:
+            self._sum = hashlib.sha256(simulator.model_bytes(self._model)).digest()
+        self._others += hashlib.sha256(simulator.model_bytes(model)).digest() != self._sum
+
+
+def _described(env: Any) -> dict[str, Any]:
+    """Return how an environment can be made again, or why that cannot be said."""
+    if env is None:
+        return {"env": None}
+    try:
+        spec = env.spec
+        if spec is None:
+            why = "it has no spec: it was not made with gymnasium.make"
+            return {"env": None, "env_error": why}
+        return {"env": json.loads(spec.to_json())}
+    except Exception as error:  # whatever an environment raises when it is asked
+        return {"env": None, "env_error": f"{type(error).__name__}: {shown(str(error))}"}
+
+
+def _folder() -> str | None:
+    with contextlib.suppress(OSError):
+        return os.getcwd()
+    return None
+
+
+def masked(command: Iterable[str]) -> list[str]:
+    """Return a command line without what looks like a secret, be it ``--token VALUE``, ``--token=VALUE`` or a key."""
+    told: list[str] = []
+    hides_next = False
+    for argument in map(str, command):
+        name, equals, _ = argument.partition("=")
+        if hides_next and not argument.startswith("-"):
+            told.append(_MASK)
+            hides_next = False
+            continue
+        is_secret = bool(_SECRET.search(name)) and (bool(equals) or name.startswith("-"))
+        hides_next = is_secret and not equals
+        hidden = f"{name}={_MASK}" if is_secret and equals else argument
+        told.append(_ADDRESS.sub(f"{_MASK}@", _KEY.sub(_MASK, hidden)))
+    return told
+
+
+def _versions(packages: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+    """Look up the versions of packages; of what was not imported there is nothing to say."""
+    for name in packages:
+        if name not in sys.modules:
+            continue
+        try:
+            yield name, importlib.metadata.version(name)
+        except Exception:  # a package may have another name than its module, or no metadata
+            said = getattr(sys.modules[name], "__version__", None)
+            yield name, said if isinstance(said, str) else None
+
+
+def _git(folder: str | None, patience: float) -> dict[str, Any] | None:
+    """Return the commit that a folder's repository is at, and whether files of it were changed since."""
+    commit = _asked(folder, patience, "rev-parse", "--verify", "HEAD")
+    if not commit:
+        return None
+    changed = _asked(folder, patience, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit.strip(), "dirty": None if changed is None else bool(changed)}
+
+
+def _asked(folder: str | None, patience: float, *words: str) -> str | None:
+    """Ask git something that changes nothing; None where it does not answer in time, or there is none."""
+    # The repository's own settings may name a program to be run.
+    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *words]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=patience, text=True, check=True
+        )
+    except Exception:  # no git, no repository, no time, no more processes
+        return None
+    return done.stdout

@@ -1,0 +1,54 @@
+"""Checks of what ``meta/episodes`` says of an episode besides its numbers: who, when, why, and the user's own words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lucky_recorder.episode import clock
+from lucky_recorder.errors import FormatError, shown
+from lucky_recorder.session.about import as_object
+from lucky_recorder.session.checks.declared import is_whole
+from lucky_recorder.session.checks.episodes import ABOUT
+from lucky_recorder.session.checks.evidence import Evidence, Fault
+
+_SEED = re.compile(r"-?\d+")
+
+
+def _is_object(value: Any) -> bool:
+    try:
+        return bool(as_object(value, ""))
+    except FormatError:
+        return False
+
+
+# A column that is of another type is told by `check_meta_files`, and has no values here.
+_EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "seed": (lambda v: bool(_SEED.fullmatch(v)), "decimal digits"),
+    "options": (_is_object, "a JSON object"),
+    "lane": (is_whole, "a whole number"),
+    "recorded_at": (lambda v: clock.moment_ns(v) is not None, "a moment in UTC, ISO 8601"),
+    "duration_s": (lambda v: math.isfinite(v) and v >= 0, "seconds"),
+    "end_reason": (bool, "a reason"),
+    "annotations": (_is_object, "a JSON object"),
+}
+# What is always known.
+_ALWAYS = ("lane", "end_reason")
+
+
+def check_about(evidence: Evidence) -> Iterator[Fault]:
+    """Check the values of each episode; other recorders may mean other things by these names."""
+    if not evidence.declared.is_ours:
+        return
+    tables = evidence.meta_files
+    for name, row in evidence.rows:
+        number = row.get("episode_index")
+        for column, (is_right, expected) in _EXPECTED.items():
+            value = row.get(column)
+            is_there = column in tables[name].column_names and tables[name].schema.field(column).type == ABOUT[column]
+            if value is None and is_there and column in _ALWAYS:
+                yield Fault(name, number, f"{column} is empty, expected {expected}")
+            elif value is not None and is_there and not is_right(value):
+                yield Fault(name, number, f"{column} is {shown(value)}, expected {expected}")
