@@ -5,19 +5,25 @@ from __future__ import annotations
 import contextlib
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lucky_recorder.edit.assemble import AsOne, OnEpisode, Pick, assemble, extend
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
+from lucky_recorder.lazy import lazy
 from lucky_recorder.rollouts.pieces import Attempt
 from lucky_recorder.rollouts.tried import episodes
 from lucky_recorder.session import layout
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.resumed import takes
 from lucky_recorder.settings.recorder import RecorderSettings
+
+if TYPE_CHECKING:
+    from lucky_recorder.edit import assemble as assembling
+else:
+    # What reads videos is imported where shards are merged.
+    assembling = lazy("lucky_recorder.edit.assemble")
 
 
 class Found(NamedTuple):
@@ -66,7 +72,7 @@ class Shards:
         self._before = 0 if settings.resume is None else episodes(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
 
-    def merge(self, found: Sequence[Found], discarded: Sequence[str], on_episode: OnEpisode) -> Path:
+    def merge(self, found: Sequence[Found], discarded: Sequence[str], on_episode: Callable[[int, int], None]) -> Path:
         """Make the session of attempts that were kept, in their order, and remove the shards.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
@@ -81,14 +87,14 @@ class Shards:
             LuckyRecorderError: If it cannot be made; the shards stay.
         """
         opened = {one.shard: Session(one.shard) for one in found}
-        picks = [Pick(opened[one.shard], one.attempt.episode or 0) for one in found]
+        picks = [assembling.Pick(opened[one.shard], one.attempt.episode or 0) for one in found]
         settings, resumed = self._settings, self._settings.resume
         before = 0 if resumed is None else takes(resumed)
-        recorded = AsOne(settings.tasks, [before + one.attempt.number + 1 for one in found], discarded)
+        recorded = assembling.AsOne(settings.tasks, [before + one.attempt.number + 1 for one in found], discarded)
         every = settings.metadata_every
         if resumed is None:
             per_chunk, per_file = settings.files_per_chunk, settings.episodes_per_file
-            assemble(
+            assembling.assemble(
                 picks,
                 self.session,
                 files_per_chunk=per_chunk,
@@ -98,7 +104,7 @@ class Shards:
                 metadata_every=every,
             )
         else:
-            extend(resumed, picks, recorded, on_episode, every)
+            assembling.extend(resumed, picks, recorded, on_episode, every)
         self.remove()
         return resumed or self.session
 

@@ -385,7 +385,7 @@ def test_adds_episodes_to_a_session(record, only_session, place):
 
 
 def test_seeds_that_a_session_has_had_are_not_guessed(record, only_session, place):
-    given = ["--config", custom(place), "--episodes"]
+    given = ["--config", custom(place, "provenance = false"), "--episodes"]
     assert record(*given, 1).exit_code == 0
     result = record(*given, 2, "--resume", only_session().path)
     assert (result.exit_code, len(only_session())) == (2, 1)

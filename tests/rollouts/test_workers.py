@@ -54,11 +54,14 @@ def seeds_in(path: Path) -> list[int]:
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """What every file holds, but for what says when; git is asked for a moment only, and may not answer in time."""
+    """What every file holds, but for what says when, and what a process says of itself.
+
+    Git is asked for a moment only, and a package that nothing has imported yet is not named.
+    """
     found: dict[str, Any] = dict(bytes_of(path))
     told = json.loads(found["meta/provenance.json"])
     for recording in told["recordings"]:
-        del recording["git"]
+        del recording["git"], recording["packages"]
     return {**found, "meta/provenance.json": told}
 
 
