@@ -32,11 +32,13 @@ if TYPE_CHECKING:
         StorageError,
         StreamError,
         VideoError,
+        WorkerDiedError,
         WorkerStalledError,
     )
     from lucky_recorder.lerobot.view import lerobot_view
     from lucky_recorder.recorder.observer import Observer
     from lucky_recorder.recorder.wrapper import RecordSession
+    from lucky_recorder.rollouts.collect import collect
     from lucky_recorder.rollouts.evaluate import evaluate
     from lucky_recorder.rollouts.remake import remake
     from lucky_recorder.session.reader import Session
@@ -70,8 +72,10 @@ _HOMES = {
     "StorageError": "errors",
     "StreamError": "errors",
     "VideoError": "errors",
+    "WorkerDiedError": "errors",
     "WorkerStalledError": "errors",
     "checksum": "edit.checksum",
+    "collect": "rollouts.collect",
     "commands_to_ctrl": "capture.commands",
     "delete": "edit.select",
     "evaluate": "rollouts.evaluate",
@@ -111,9 +115,11 @@ __all__ = [
     "StorageError",
     "StreamError",
     "VideoError",
+    "WorkerDiedError",
     "WorkerStalledError",
     "__version__",
     "checksum",
+    "collect",
     "commands_to_ctrl",
     "delete",
     "evaluate",

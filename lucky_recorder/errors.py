@@ -5,6 +5,7 @@ LuckyRecorderError
 ├── SettingsError (ValueError)       settings that cannot be recorded; raised before anything touches the disk
 ├── StateError (RuntimeError)        a verb called in a state that does not allow it
 │   └── ForkError                    a recorder used in a forked child, or pictures drawn in one where that hangs
+├── WorkerDiedError (RuntimeError)   worker processes die again and again, or cannot begin
 ├── CaptureError (RuntimeError)      what the simulation showed cannot be a row (time ran backwards, NaN, a wrong shape)
 ├── StreamError (RuntimeError)       a stream of pictures failed; its episode is failed and the session has stopped
 │   ├── GLError                      no OpenGL context could be made
@@ -49,6 +50,10 @@ class StateError(LuckyRecorderError, RuntimeError):
 
 class ForkError(StateError):
     """A forked child uses the recorder of its parent, or is to draw although its parent had drawn."""
+
+
+class WorkerDiedError(LuckyRecorderError, RuntimeError):
+    """Worker processes die again and again at the same seed, or cannot begin. What was finished is written."""
 
 
 class CaptureError(LuckyRecorderError, RuntimeError):

@@ -18,7 +18,7 @@ SIMULATOR_ROOMS = ("lucky_recorder.capture.mujoco", "lucky_recorder.capture.draw
 HOUSE = Path(lucky_recorder.__file__).parent
 FILES = sorted(HOUSE.rglob("*.py"))
 # What looks private and is not: named tuples, and what Python documents for others to use.
-PUBLIC = {"_asdict", "_current_frames", "_fields", "_make", "_replace"}
+PUBLIC = {"_asdict", "_current_frames", "_exit", "_fields", "_make", "_replace"}
 MOST_LINES = 400
 
 

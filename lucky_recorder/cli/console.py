@@ -88,7 +88,14 @@ class Bar:
 
     def show(self, summary: Summary) -> None:
         """Show how it stands now."""
-        self._progress.update(self._task, completed=summary.kept, at=summary, megabytes=summary.bytes / 1e6)
+        # Where a session is gone on with, those count that are there.
+        self._progress.update(
+            self._task,
+            completed=summary.kept,
+            total=summary.kept + summary.wanted,
+            at=summary,
+            megabytes=summary.bytes / 1e6,
+        )
 
     def __enter__(self) -> Bar:
         self._progress.start()

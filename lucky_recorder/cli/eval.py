@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,9 @@ from lucky_recorder.cli.recording import merge, open_session, plan_of
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lerobot.policy import lerobot_policy
 from lucky_recorder.recorder.wrapper import RecordSession
-from lucky_recorder.rollouts.collect import resolve_policy
-from lucky_recorder.rollouts.evaluate import ACTIONS, Policy
+from lucky_recorder.rollouts.evaluate import ACTIONS
 from lucky_recorder.rollouts.evaluate import evaluate as run
+from lucky_recorder.rollouts.policies import MakePolicy, Policy, resolve_policy
 from lucky_recorder.rollouts.results import Evaluation
 
 
@@ -47,7 +48,7 @@ def evaluate(
     """Run a policy in a recorded environment, show how it did, and check what was recorded.
 
     Args:
-        config: A TOML file: fields of `RecorderSettings`, and ``env`` and ``policy``.
+        config: A TOML file: fields of `RecorderSettings`, and ``env``, ``policy`` and ``workers``.
         options: The same by name; None where it was not given.
         agent: How the policy is run.
         episodes: Episodes to run.
@@ -58,12 +59,17 @@ def evaluate(
         LuckyRecorderError: If it cannot be run.
         typer.Exit: If what was recorded has faults.
     """
-    plan = plan_of(merge(config, options, allow_code), ("env", "policy"), episodes=episodes)
+    plan = plan_of(merge(config, options, allow_code), ("env", "policy", "workers"), episodes=episodes)
     action = _action(agent, plan.policy)
-    with open_session(plan) as env:
-        policy = _policy(env, plan.policy, agent)
-        name = agent.checkpoint or plan.policy
-        result = run(env, policy, action=action, episodes=episodes, execute=agent.execute, name=name)
+    result = run(
+        functools.partial(open_session, plan),
+        MakePolicy(functools.partial(_policy, named=plan.policy, agent=agent)),
+        action=action,
+        episodes=episodes,
+        execute=agent.execute,
+        name=agent.checkpoint or plan.policy,
+        workers=plan.workers,
+    )
     _tell(result, result_file)
 
 

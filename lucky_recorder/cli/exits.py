@@ -32,6 +32,9 @@ def stopping() -> Iterator[None]:
             yield
     except LuckyRecorderError as error:
         say(f"error: {error}", error=True)
+        # Such as what was raised in a worker process, where nobody sees it.
+        for line in "\n".join(getattr(error, "__notes__", ())).splitlines():
+            say(line, error=True)
         raise typer.Exit(WRONG_ARGUMENT) from error
     except KeyboardInterrupt:
         say("interrupted", error=True)

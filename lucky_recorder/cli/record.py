@@ -13,7 +13,8 @@ def record(config: Path | None, options: Mapping[str, Any], episodes: int, allow
     """Record what a settings file and the options on top of it ask for.
 
     Args:
-        config: A TOML file: fields of `RecorderSettings`, and ``env``, ``episodes``, ``policy`` and ``fail``.
+        config: A TOML file: fields of `RecorderSettings`, and ``env``, ``episodes``, ``policy``, ``fail`` and
+            ``workers``.
         options: The same by name; None where it was not given.
         episodes: Episodes to keep if neither says it.
         allow_code: Whether the file may name code.
@@ -23,4 +24,4 @@ def record(config: Path | None, options: Mapping[str, Any], episodes: int, allow
         typer.Exit: If it was interrupted, or the session has faults.
     """
     asked = {"episodes": episodes, **merge(config, options, allow_code)}
-    record_plan(plan_of(asked, ("env", "episodes", "policy", "fail")))
+    record_plan(plan_of(asked, ("env", "episodes", "policy", "fail", "workers")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,9 +17,10 @@ from lucky_recorder.cli.check import check
 from lucky_recorder.cli.console import Bar
 from lucky_recorder.cli.exits import INTERRUPTED
 from lucky_recorder.cli.lines import say
-from lucky_recorder.errors import GLError, SettingsError
+from lucky_recorder.errors import GLError, SettingsError, StateError
 from lucky_recorder.recorder.wrapper import RecordSession
-from lucky_recorder.rollouts.collect import Summary, collect, resolve_policy
+from lucky_recorder.rollouts.collect import Summary, collect
+from lucky_recorder.rollouts.policies import MakePolicy, resolve_policy
 from lucky_recorder.session.reader import Session
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.code import named_code, refuse_code
@@ -41,6 +43,8 @@ class Plan:
         episodes: Episodes to keep.
         policy: ``"module:name"``, or None for the environment's expert, or else random actions.
         fail: Probability that the expert is to fail.
+        workers: How many processes record.
+        seed: The first seed; None for the settings' own, or where a session is gone on with, the next.
     """
 
     env: str = attrs.field(converter=v.text)
@@ -48,6 +52,8 @@ class Plan:
     episodes: int = attrs.field(converter=v.count)
     policy: str | None = attrs.field(default=None, converter=v.optional_text)
     fail: float = attrs.field(default=0.0, converter=v.number)
+    workers: int = attrs.field(default=1, converter=v.count)
+    seed: int | None = None
 
 
 def merge(config: Path | None, options: Mapping[str, Any], allow_code: bool = False) -> dict[str, Any]:
@@ -86,14 +92,13 @@ def plan_of(asked: Mapping[str, Any], names: Iterable[str], **fields: Any) -> Pl
     """
     if any(named_code(asked)):
         sys.path.insert(0, os.getcwd())
-    if asked.get("resume") is not None and "seed" not in asked:
-        # Which seeds were used is not written in a session, and discarded attempts had some too.
-        raise SettingsError("seed is missing: with --resume, give --seed N, above those of all attempts so far")
     own = {name: asked[name] for name in names if name in asked}
     settings = RecorderSettings.of({name: value for name, value in asked.items() if name not in own})
     if not asked.get("env"):
         raise SettingsError("env is missing: give --env ID, or env in the settings file")
-    return Plan(settings=settings, **own, **fields)
+    # A session that is gone on with has had that one, as a rule.
+    seed = settings.seed if settings.resume is None or "seed" in asked else None
+    return Plan(settings=settings, seed=seed, **own, **fields)
 
 
 def record_plan(plan: Plan) -> Path:
@@ -121,11 +126,30 @@ def record_plan(plan: Plan) -> Path:
 
 
 def _record(plan: Plan) -> tuple[Path, Summary]:
+    path, summary = _record_together(plan) if plan.workers > 1 else _record_here(plan)
+    if path is None:
+        raise StateError("no episode was kept, so there is no session")
+    return path, summary
+
+
+def _record_together(plan: Plan) -> tuple[Path | None, Summary]:
+    make_env = functools.partial(open_session, plan)
+    policy = MakePolicy(functools.partial(resolve_policy, name=plan.policy, fail=plan.fail))
+    with Bar(plan.episodes, Summary(wanted=plan.episodes)) as bar:
+        summary = collect(
+            make_env, policy, episodes=plan.episodes, seed=plan.seed, workers=plan.workers, on_episode=bar.show
+        )
+        bar.show(summary)
+    say(f"session: {summary.path}")
+    return summary.path, summary
+
+
+def _record_here(plan: Plan) -> tuple[Path | None, Summary]:
     env = open_session(plan)
     try:
         with Bar(plan.episodes, Summary(wanted=plan.episodes)) as bar, env:
             policy = resolve_policy(env, plan.policy, fail=plan.fail)
-            summary = collect(env, policy, episodes=plan.episodes, seed=plan.settings.seed, on_step=bar.show)
+            summary = collect(env, policy, episodes=plan.episodes, seed=plan.seed, on_step=bar.show)
             bar.show(summary)
     except KeyboardInterrupt:
         say(f"interrupted: {_left_behind(env)}", error=True)
@@ -133,8 +157,8 @@ def _record(plan: Plan) -> tuple[Path, Summary]:
     finally:  # also after an error: what was recorded until then is on the disk
         if env.session_path is not None:
             say(f"session: {env.session_path}")
-    assert env.session_path is not None
-    return env.session_path, summary
+    # Where as many are there already, none was recorded.
+    return env.session_path or plan.settings.resume, summary
 
 
 def _left_behind(env: RecordSession) -> str:
@@ -178,5 +202,6 @@ def _told(path: Path, summary: Summary) -> str:
         f"{summary.kept} episodes kept, {succeeded} succeeded, {summary.discarded} discarded; "
         f"{summary.steps} steps in {summary.seconds:.1f} s, {summary.steps_per_second:.0f} a second"
         + (f"; {summary.wanted} still wanted" if summary.wanted else "")
+        + (f"; {summary.surplus} more were finished and left out" if summary.surplus else "")
         + (f"; the session has {len(episodes)} episodes" if before else "")
     )

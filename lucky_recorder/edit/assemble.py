@@ -24,15 +24,29 @@ from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.provenance import Combined, combined
+from lucky_recorder.session.provenance import Added, Combined, as_one, combined
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
 from lucky_recorder.storage.untrusted import Folder
 
-__all__ = ["Assembly", "OnEpisode", "Pick", "assemble", "plan"]
+__all__ = ["AsOne", "Assembly", "OnEpisode", "Pick", "assemble", "plan"]
 
 _LARGEST = 1000
+
+
+class AsOne(NamedTuple):
+    """How a session would have been recorded as one whose episodes several processes have recorded.
+
+    Attributes:
+        tasks: The tasks that are registered, in index order. Others are listed where an episode is of them.
+        takes: Of each episode, how many takes there were until it had ended, those that were discarded counted too.
+        discarded: The seeds of those that were, in order.
+    """
+
+    tasks: Sequence[str]
+    takes: Sequence[int]
+    discarded: Sequence[str]
 
 
 class _Part(NamedTuple):
@@ -51,15 +65,17 @@ class Assembly:
         target: Where it will be.
         parts: Its episodes, in order.
         chunking: How its files are grouped.
-        taken_over: What it takes over of its sources.
+        taken_over: What it takes over of its sources; None where it is added to a session.
         rename: Task descriptions that become others.
+        recorded: How it would have been recorded as one; None where it is made of what others have recorded.
     """
 
     target: Path
     parts: Sequence[_Part]
     chunking: layout.Chunking
-    taken_over: MadeOf
+    taken_over: MadeOf | None
     rename: Mapping[str, str]
+    recorded: AsOne | None = None
 
     @property
     def episodes(self) -> int:
@@ -88,10 +104,7 @@ class Assembly:
         """
         partial = claimed(self.target, _is_left)
         try:
-            self._fill(
-                SessionSink(partial, self.chunking, metadata_every, log=self._log()),
-                on_episode or (lambda done, total: None),
-            )
+            self.fill(SessionSink(partial, self.chunking, metadata_every, log=self.log()), on_episode)
             refuse_faults([f"{f.file}: {f.message}" for f in check_session(partial, decode=False)], self.target)
             give_name(partial, self.target)
         except BaseException:  # also an interrupt: an unfinished session must not stay behind
@@ -99,11 +112,13 @@ class Assembly:
             raise
         return self.target
 
-    def _fill(self, sink: SessionSink, on_episode: OnEpisode) -> None:
+    def fill(self, sink: SessionSink, on_episode: OnEpisode | None = None) -> None:
+        """Write the episodes into a sink, and close it."""
         first = self.parts[0]
         try:
-            sink.open(first.source.schema, self._named(first.source.known_tasks(first.episode)), self.taken_over)
-            self._write_episodes(sink, on_episode)
+            tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
+            sink.open(first.source.schema, self._named(tasks), self.taken_over)
+            self._write_episodes(sink, on_episode or (lambda done, total: None))
         except BaseException:  # what is written of it goes anyway
             with contextlib.suppress(LuckyRecorderError):
                 sink.close()
@@ -117,10 +132,10 @@ class Assembly:
         }
         takes = 0
         for number, part in enumerate(self.parts):
-            if number == len(self.parts) - 1:
+            if number == len(self.parts) - 1 and self.recorded is None:
                 # Those of which no episode is are not lost; the last one lists them.
                 sink.know([task for source in self._sources() for task in self._named(source.folder.tasks)])
-            takes += part.source.takes(part.episode)
+            takes = takes + part.source.takes(part.episode) if self.recorded is None else self.recorded.takes[number]
             self._write(part, number, takes, streams[id(part.source)], sink)
             on_episode(number + 1, len(self.parts))
 
@@ -139,14 +154,17 @@ class Assembly:
     def _named(self, tasks: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(self._renamed(tasks)))
 
-    def _log(self) -> Combined:
+    def log(self) -> Combined:
         """Say where the episodes come from: what their sessions say of it."""
         sources = self._sources()
         kept: dict[int, dict[int, int]] = {id(source): {} for source in sources}
         for number, part in enumerate(self.parts):
             kept[id(part.source)][part.episode] = number
         told = combined((source.recordings, kept[id(source)]) for source in sources)
-        return Combined(told, [source.path for source in sources])
+        if self.recorded is not None:
+            told = as_one(told, len(self.parts), self.recorded.discarded)
+        kind = Added if self.taken_over is None else Combined
+        return kind(told, [source.path for source in sources])
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
@@ -175,6 +193,7 @@ def assemble(
     files_per_chunk: int | None = None,
     episodes_per_file: int | None = None,
     rename: Mapping[str, str] | None = None,
+    recorded: AsOne | None = None,
     on_episode: OnEpisode | None = None,
     metadata_every: int = 25,
 ) -> Path:
@@ -189,6 +208,7 @@ def assemble(
         files_per_chunk: Files in each chunk folder; by default as in the first session.
         episodes_per_file: Episodes in each data file; by default as in the first session.
         rename: Task descriptions that become others; one that there is already unites with it.
+        recorded: How it would have been recorded as one, where several processes have recorded it.
         on_episode: Called after each episode: how many are done, and how many there are.
         metadata_every: Episodes between two writes of ``meta/``.
 
@@ -202,7 +222,14 @@ def assemble(
         StorageError: If a session is being written, or the file system refuses.
         VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
     """
-    planned = plan(picks, target, files_per_chunk=files_per_chunk, episodes_per_file=episodes_per_file, rename=rename)
+    planned = plan(
+        picks,
+        target,
+        files_per_chunk=files_per_chunk,
+        episodes_per_file=episodes_per_file,
+        rename=rename,
+        recorded=recorded,
+    )
     return planned.write(on_episode, metadata_every)
 
 
@@ -213,27 +240,64 @@ def plan(
     files_per_chunk: int | None = None,
     episodes_per_file: int | None = None,
     rename: Mapping[str, str] | None = None,
+    recorded: AsOne | None = None,
 ) -> Assembly:
     """Say what `assemble` would write, and refuse what it would refuse beforehand; nothing is touched.
 
     Arguments and errors are those of `assemble`.
     """
     sources: dict[str, Source] = {}
-    parts = [_part(pick, sources) for pick in picks]
-    if not parts:
-        raise SettingsError.of("output", str(target), "no episode is left to write; nothing was written")
+    parts = _parts(picks, sources)
     refuse_target(target, (source.path for source in sources.values()))
-    _refuse_twice(parts)
     first = parts[0].source
     chunking = layout.Chunking(
         _grouping("files_per_chunk", files_per_chunk, first.folder.files_per_chunk),
         _grouping("episodes_per_file", episodes_per_file, first.episodes_per_file),
     )
     _refuse_many(len(parts), chunking)
+    return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}), recorded)
+
+
+def extend(
+    session: Path,
+    picks: Iterable[Pick],
+    recorded: AsOne,
+    on_episode: OnEpisode | None = None,
+    metadata_every: int = 25,
+) -> Path:
+    """Add episodes of others to a session, as a recording does that goes on with it; returns its folder.
+
+    Args:
+        session: The session.
+        picks: The episodes, in order.
+        recorded: How they would have been recorded as one.
+        on_episode: Called after each episode.
+        metadata_every: Episodes between two writes of ``meta/``.
+
+    Raises:
+        SettingsError: If the session holds other rows or streams; it is as it was then.
+        FormatError: If one of them cannot be read.
+        StorageError: If the session is being written, or the file system refuses: what was added until then is whole.
+        VideoError: If a video cannot be read.
+    """
+    own = Source(session)
+    chunking = layout.Chunking(own.folder.files_per_chunk, own.episodes_per_file)
+    parts = _parts(picks, {})
+    added = Assembly(session, parts, chunking, None, {}, recorded)
+    added.fill(SessionSink(session, chunking, metadata_every, resumes=True, log=added.log()), on_episode)
+    return session
+
+
+def _parts(picks: Iterable[Pick], sources: dict[str, Source]) -> list[_Part]:
+    """Find what is picked, of sessions that fit; nothing is touched."""
+    parts = [_part(pick, sources) for pick in picks]
+    if not parts:
+        raise SettingsError("no episode is left to write; nothing was written")
+    _refuse_twice(parts)
     for source in sources.values():
         source.refuse_inexact()
     refuse_unlike([*sources.values()])
-    return Assembly(target, parts, chunking, made_of([*sources.values()]), dict(rename or {}))
+    return parts
 
 
 def _part(pick: Pick, sources: dict[str, Source]) -> _Part:

@@ -340,8 +340,10 @@ class Source:
 
     def _tasks_of(self, indices: NDArray[np.int64], where: str) -> dict[int, str]:
         described = self.folder.tasks
-        occurring = [int(i) for i in np.unique(indices)]
-        if occurring and not (occurring[0] >= 0 and occurring[-1] < len(described)):
+        found, first = np.unique(indices, return_index=True)
+        # In the order of their rows: so they are found anew in the order in which they were found.
+        occurring = [int(i) for i in found[np.argsort(first)]]
+        if occurring and not (min(occurring) >= 0 and max(occurring) < len(described)):
             raise FormatError(f"{where}: task_index {occurring}: there are {len(described)} tasks")
         return {index: described[index] for index in occurring}
 

@@ -80,6 +80,11 @@ class Fleet:
         self._process = os.getpid()
         forked.watch(self)
 
+    @property
+    def has_own_sinks(self) -> bool:
+        """Whether formats of the user's own take the episodes, besides those of the settings."""
+        return bool(self._sinks)
+
     def mark_forked(self) -> None:
         """Use another lock in a forked child: a thread that holds this one does not exist there to release it."""
         self.lock = threading.RLock()

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 from lucky_recorder.errors import SettingsError, StateError
-from lucky_recorder.settings.validators import load_callable
+from lucky_recorder.recorder.wrapper import RecordSession
+from lucky_recorder.rollouts import gather, tried
+from lucky_recorder.rollouts.pieces import Attempt
+from lucky_recorder.rollouts.policies import MakePolicy, Policy, maker_of, reset_policy, resolve_policy
+from lucky_recorder.rollouts.shard import Job
+from lucky_recorder.rollouts.shards import bytes_of_video
+from lucky_recorder.settings import validators as v
+from lucky_recorder.settings.recorder import RecorderSettings
 
-if TYPE_CHECKING:
-    from lucky_recorder.recorder.wrapper import RecordSession
-
-Policy = Callable[[Any], Any]
+__all__ = ["MakePolicy", "Policy", "Summary", "collect", "resolve_policy"]
 
 _PATIENCE = 100
 _PATIENCE_PER_EPISODE = 20
@@ -29,6 +34,8 @@ class Summary(NamedTuple):
         seconds: Wall-clock time.
         bytes: Bytes of video written.
         wanted: Episodes that are still to be kept.
+        surplus: Episodes beyond those that were wanted, which workers had finished by then; they are left out.
+        path: The session's folder; None before there is one.
     """
 
     kept: int = 0
@@ -37,6 +44,8 @@ class Summary(NamedTuple):
     seconds: float = 0.0
     bytes: int = 0
     wanted: int = 0
+    surplus: int = 0
+    path: Path | None = None
 
     @property
     def steps_per_second(self) -> float:
@@ -48,27 +57,37 @@ Notice = Callable[[Summary], object]
 
 
 def collect(
-    env: RecordSession,
-    policy: Policy,
+    env: RecordSession | Callable[[], RecordSession] | str,
+    policy: Policy | MakePolicy | str | None = None,
     *,
     episodes: int,
     seed: int | None = None,
+    workers: int = 1,
     on_step: Notice | None = None,
     on_episode: Notice | None = None,
 ) -> Summary:
-    """Run a policy until ``episodes`` more episodes are kept, or the session ends with ``total_episodes``.
+    """Run a policy until ``episodes`` episodes are kept, or the session ends with ``total_episodes``.
 
     Every reset is seeded: with ``seed``, ``seed + 1`` and so on, one per attempt. A policy that has a ``reset()`` is
-    reset with the environment. An attempt ends when the environment is done, or when ``max_episode_length_s`` has
-    ended its episode. The environment is left open: closing it closes the session.
+    reset with the environment; one whose ``reset`` takes a ``seed`` is given the attempt's. An attempt ends when the
+    environment is done, or when ``max_episode_length_s`` has ended its episode.
+
+    With ``workers`` each process makes an environment and a policy of its own, and records a shard. In the end the
+    shards become one session: of the attempts that can be kept the first ``episodes``, in the order of their seeds.
+    Where an attempt depends on its seed alone, that is the session of one process, whatever the number of workers.
 
     Args:
-        env: The recorded environment.
-        policy: Gives the action for an observation.
-        episodes: How many episodes to keep; with ``discard_and_retry_failed`` only successful ones are.
-        seed: The first attempt's seed; None for the settings' ``seed``, but where a session is gone on with: which
-            seeds its attempts have had is not written in it, and the same one would record the same episode again.
-        on_step: Told how it stands after every step.
+        env: The recorded environment, which is left open: closing it closes the session. Or a function without
+            arguments that makes it, or ``"module:name"`` of one: then the session is closed in the end. Workers need
+            one of these.
+        policy: Gives the action for an observation. Or ``"module:name"``, or a class that is made with the environment;
+            None: the environment's expert, or else random actions; see `resolve_policy`.
+        episodes: How many episodes to keep; with ``discard_and_retry_failed`` only successful ones are. Where a session
+            is gone on with (``resume``), those count that are there.
+        seed: The first attempt's seed; None for the settings' ``seed``. Where a session is gone on with, None for the
+            one after the last that was tried; one that does not say which were needs it.
+        workers: How many processes.
+        on_step: Told how it stands after every step; with workers, after every attempt.
         on_episode: Told how it stands after every attempt.
 
     Returns:
@@ -77,13 +96,37 @@ def collect(
     Raises:
         StateError: If the session of ``env`` has ended already.
         SettingsError: If ``max(100, 20 * episodes)`` attempts in a row leave nothing: success is never found. If a
-            session is gone on with, and no seed is given.
+            session is gone on with, and no seed is known. If several processes cannot do it.
+        WorkerDiedError: If workers die again and again. What was finished is a session all the same.
         LuckyRecorderError: What fails while recording.
     """
-    first = _first_seed(env) if seed is None else seed
+    count, most = v.count(workers, field="workers"), v.count(episodes, field="episodes")
+    if isinstance(env, RecordSession):
+        if count > 1:
+            remedy = "each worker makes an environment of its own: give collect() a function that makes the recorder"
+            raise SettingsError.of(
+                "workers", workers, f"{remedy}, such as lambda: lr.RecordSession(gym.make(...), ...)"
+            )
+        return _collect_here(env, maker_of(policy)(env), most, seed, on_step, on_episode)
+    make_env, make_policy = v.load_callable("env", env) if isinstance(env, str) else env, maker_of(policy)
+    if count > 1:
+        return _Together(Job(make_env, make_policy, attempt), most, seed, on_step, on_episode).run(count)
+    with contextlib.closing(gather.made(make_env)) as made:
+        return _collect_here(made, make_policy(made), most, seed, on_step, on_episode)
+
+
+def _collect_here(
+    env: RecordSession,
+    policy: Policy,
+    episodes: int,
+    seed: int | None,
+    on_step: Notice | None,
+    on_episode: Notice | None,
+) -> Summary:
+    first = _first_seed(env.settings) if seed is None else seed
     tally = _Tally(env, episodes)
     while not tally.is_enough():
-        for _ in _attempt(env, policy, first + tally.attempts):
+        for _ in attempt(env, policy, first + tally.attempts):
             tally.steps += 1
             if on_step is not None:
                 on_step(tally.summary())
@@ -93,18 +136,19 @@ def collect(
     return tally.summary()
 
 
-def _first_seed(env: RecordSession) -> int:
-    if env.settings.resume is not None:
-        remedy = "where a session is gone on with, say the first seed that none of its attempts has had"
+def _first_seed(settings: RecorderSettings) -> int:
+    if settings.resume is None:
+        return settings.seed
+    last = tried.largest_seed(settings.resume)
+    if last is None:
+        remedy = "where a session is gone on with that does not say which seeds were tried, say the first that was not"
         raise SettingsError.of("seed", None, remedy)
-    return env.settings.seed
+    return last + 1
 
 
-def _attempt(env: RecordSession, policy: Policy, seed: int) -> Iterator[None]:
-    """Run one attempt, and yield after every step."""
-    begin = getattr(policy, "reset", None)
-    if callable(begin):
-        begin()
+def attempt(env: RecordSession, policy: Policy, seed: int) -> Generator[None, None, None]:
+    """Make one attempt, and yield after every step."""
+    reset_policy(policy, seed)
     observation, _ = env.reset(seed=seed)
     # `episode_trigger` may leave an attempt out. That one runs until the environment is done; a recorded one also ends
     # where its take does, at the time limit.
@@ -119,12 +163,85 @@ def _attempt(env: RecordSession, policy: Policy, seed: int) -> Iterator[None]:
         env.end_episode()
 
 
+def _give_up(settings: RecorderSettings, kept: int, episodes: int, fruitless: int) -> SettingsError:
+    return SettingsError.of(
+        "success",
+        settings.success,
+        f"{kept} of {episodes} episodes were kept, none in the last {fruitless} attempts; check the policy, this "
+        f"setting, discard_and_retry_failed={settings.discard_and_retry_failed} and episode_trigger",
+    )
+
+
+def _patience(episodes: int) -> int:
+    return max(_PATIENCE, _PATIENCE_PER_EPISODE * episodes)
+
+
+class _Together:
+    """A collection by several processes."""
+
+    def __init__(
+        self, job: Job, episodes: int, seed: int | None, on_step: Notice | None, on_episode: Notice | None
+    ) -> None:
+        self._job = job
+        self._episodes = episodes
+        self._seed = seed
+        self._notices = [notice for notice in (on_step, on_episode) if notice is not None]
+        self._missing = episodes
+        self._summary = Summary(wanted=episodes)
+        self._began = time.perf_counter()
+
+    def run(self, workers: int) -> Summary:
+        """Collect with so many processes."""
+        settings = gather.settings_of(self._job.make_env)
+        total = settings.total_episodes
+        there = 0 if settings.resume is None else tried.episodes(settings.resume)
+        missing = max(0, self._episodes - there)
+        episodes = missing if total is None else min(missing, total)
+        if not episodes:
+            return Summary(path=settings.resume)
+        first = _first_seed(settings) if self._seed is None else self._seed
+        self._summary, self._missing = Summary(wanted=missing), missing
+        wanted = gather.Wanted(
+            seed_of=lambda number: first + number,
+            episodes=episodes,
+            is_picky=settings.discard_and_retry_failed,
+            patience=_patience(episodes),
+            give_up=lambda kept, fruitless: _give_up(settings, kept, episodes, fruitless),
+            notice=self._note,
+        )
+        gathered = gather.gather(self._job, settings, wanted, workers)
+        kept = sum(one.episode is not None for one in gathered.attempts)
+        return Summary(
+            kept=kept,
+            discarded=len(gathered.attempts) - kept,
+            steps=sum(one.steps for one in gathered.attempts),
+            seconds=time.perf_counter() - self._began,
+            bytes=0 if gathered.path is None else bytes_of_video(gathered.path),
+            wanted=max(0, missing - kept),
+            surplus=gathered.surplus,
+            path=gathered.path,
+        )
+
+    def _note(self, attempt: Attempt) -> None:
+        is_kept = attempt.episode is not None
+        # What is beyond that is surplus.
+        kept = min(self._missing, self._summary.kept + is_kept)
+        self._summary = self._summary._replace(
+            kept=kept,
+            discarded=self._summary.discarded + (not is_kept),
+            steps=self._summary.steps + attempt.steps,
+            seconds=time.perf_counter() - self._began,
+            wanted=max(0, self._missing - kept),
+        )
+        for notice in self._notices:
+            notice(self._summary)
+
+
 class _Tally:
     """Counts what became of the attempts, without what the session held at the start."""
 
     def __init__(self, env: RecordSession, episodes: int) -> None:
         self._env = env
-        self._episodes = episodes
         if self._has_ended:
             raise StateError(f"the session {env.session_path} has ended; make another RecordSession to collect more")
         # What the caller recorded before is ended and written first, so that it is not counted as collected here.
@@ -132,6 +249,8 @@ class _Tally:
             env.end_episode()
         if env.is_recording:
             env.observer.flush()
+        resumed = env.settings.resume
+        self._episodes = episodes if resumed is None else episodes - tried.episodes(resumed)
         self.attempts = 0
         self.steps = 0
         self._kept = 0
@@ -154,7 +273,8 @@ class _Tally:
     def summary(self) -> Summary:
         kept, discarded, size = (now - then for now, then in zip(self._counts, self._before, strict=True))
         wanted = max(0, self._episodes - kept)
-        return Summary(kept, discarded, self.steps, time.perf_counter() - self._began, size, wanted)
+        seconds = time.perf_counter() - self._began
+        return Summary(kept, discarded, self.steps, seconds, size, wanted, path=self._env.session_path)
 
     def is_enough(self) -> bool:
         """Tell whether all episodes are kept that are wanted.
@@ -172,7 +292,7 @@ class _Tally:
         """Count an attempt; too many in a row that leave nothing are an error."""
         self.attempts += 1
         self._note(self.summary().kept)
-        patience = max(_PATIENCE, _PATIENCE_PER_EPISODE * self._episodes)
+        patience = _patience(self._episodes)
         if self.attempts - self._last_fruitful < patience:
             return
         # The worker may be behind with what was counted so far.
@@ -190,53 +310,5 @@ class _Tally:
         return self.summary().kept
 
     def _give_up(self) -> NoReturn:
-        settings, fruitless = self._env.settings, self.attempts - self._last_fruitful
-        raise SettingsError.of(
-            "success",
-            settings.success,
-            f"{self._kept} of {self._episodes} episodes were kept, none in the last {fruitless} attempts; check the "
-            f"policy, this setting, discard_and_retry_failed={settings.discard_and_retry_failed} and episode_trigger",
-        )
-
-
-def resolve_policy(env: RecordSession, name: str | None = None, *, fail: float = 0.0) -> Policy:
-    """Find the policy that a name stands for.
-
-    Args:
-        env: The environment it is for.
-        name: ``"module:name"`` of a function of the observation, or of a class, which is made with ``env`` and then
-            called with each observation. None: the environment's own ``unwrapped.expert()`` if it has one, else random
-            actions, seeded by the settings' ``seed``.
-        fail: Probability, per episode, that the environment's expert is to fail.
-
-    Raises:
-        SettingsError: If there is no such policy, or none that can be made to fail.
-    """
-    expert = getattr(env.unwrapped, "expert", None)
-    if name is None and callable(expert):
-        return _expert(expert, fail, env.settings.seed)
-    if fail:
-        raise SettingsError.of("fail", fail, "only an environment's own expert can be made to fail; leave it out")
-    return _random(env) if name is None else _named(env, name)
-
-
-def _named(env: RecordSession, name: str) -> Policy:
-    named: Any = load_callable("policy", name)
-    is_class = inspect.isclass(named)
-    policy: Policy = named(env) if is_class else named
-    if not callable(policy):
-        raise SettingsError.of("policy", name, "makes objects that cannot be called with an observation")
-    return policy
-
-
-def _expert(expert: Callable[..., Policy], fail: float, seed: int) -> Policy:
-    if not fail:
-        return expert()
-    if "fail" not in inspect.signature(expert).parameters:
-        raise SettingsError.of("fail", fail, "this environment's expert cannot be made to fail; leave it out")
-    return expert(fail=fail, seed=seed)
-
-
-def _random(env: RecordSession) -> Policy:
-    env.action_space.seed(env.settings.seed)
-    return lambda observation: env.action_space.sample()
+        fruitless = self.attempts - self._last_fruitful
+        raise _give_up(self._env.settings, self._kept, self._episodes, fruitless)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,29 +15,35 @@ from lucky_recorder.episode.keys import IMAGES
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import SettingsError, StateError, shown
 from lucky_recorder.koyu.layout import slug
+from lucky_recorder.recorder.wrapper import RecordSession
+from lucky_recorder.rollouts import gather
+from lucky_recorder.rollouts.pieces import Attempt
+from lucky_recorder.rollouts.policies import MakePolicy, Policy, maker_of, reset_policy
 from lucky_recorder.rollouts.results import Evaluation, Rollout
+from lucky_recorder.rollouts.shard import Job
 from lucky_recorder.settings import validators as v
-
-if TYPE_CHECKING:
-    from lucky_recorder.recorder.wrapper import RecordSession
+from lucky_recorder.settings.recorder import RecorderSettings
 
 Observation = dict[str, Any]
-Policy = Callable[[Observation], Any]
 Notice = Callable[[Rollout], object]
+Run = functools.partial[Generator[None, None, Rollout]]
+
+__all__ = ["ACTIONS", "MakePolicy", "Policy", "evaluate", "seen_by_policy", "to_env"]
 
 ACTIONS = ("gym", "actuators")
 _MODES = ("eval", "intervention")
 
 
 def evaluate(
-    env: RecordSession,
-    policy: Policy,
+    env: RecordSession | Callable[[], RecordSession] | str,
+    policy: Policy | MakePolicy | str,
     *,
     action: str,
     episodes: int | None = None,
     seeds: Iterable[int] | None = None,
     execute: int | None = None,
     name: str | None = None,
+    workers: int = 1,
     on_episode: Notice | None = None,
 ) -> Evaluation:
     """Run a policy in a recorded environment; every rollout is recorded, the failed ones too.
@@ -44,14 +52,20 @@ def evaluate(
     is known before it acts, float32, as a koyu bundle has them; ``observation.images.<camera>``, uint8 of shape
     ``(height, width, 3)``, the very picture that is recorded; and ``task`` and ``task_description``. It returns an
     action, or a chunk of them, shape ``(steps, n)``, which is carried out before it is asked again: ``new_policy_step``
-    is set on the first of them. A policy that has a ``reset()`` is reset before each episode.
+    is set on the first of them. A policy that has a ``reset()`` is reset before each episode; one whose ``reset`` takes
+    a ``seed`` is given the episode's.
 
     Where koyu bundles are written their sidecars say where they come from: ``KoyuSettings(collection_mode="eval",
-    policy_name=..., source_checkpoint=...)``. The environment is left open: closing it closes the session.
+    policy_name=..., source_checkpoint=...)``.
+
+    With ``workers`` each process makes an environment and a policy of its own. Where a rollout depends on its seed
+    alone, the result is that of one process, but for the time that it took.
 
     Args:
-        env: The recorded environment.
-        policy: Gives the action for an observation.
+        env: The recorded environment, which is left open: closing it closes the session. Or a function without
+            arguments that makes it, or ``"module:name"`` of one: then the session is closed in the end. Workers need
+            one of these.
+        policy: Gives the action for an observation. Or ``"module:name"``, or a class that is made with the environment.
         action: Which vector the policy speaks: ``gym``, the environment's own action, or ``actuators``, values of the
             ``action`` column, which become commands through ``lr.commands_to_ctrl``; the environment's action must be
             the actuators' commands then.
@@ -59,34 +73,100 @@ def evaluate(
         seeds: The seed of each episode's reset; None: the settings' ``seed`` and those that follow it.
         execute: How many actions of a chunk are carried out; None: all of them.
         name: The policy's name in the result; None: ``KoyuSettings.policy_name``, or else what the policy is called.
-        on_episode: Told of every rollout.
+        workers: How many processes.
+        on_episode: Told of every rollout, with workers in the order in which they end.
 
     Returns:
-        The result. Everything that it speaks of is written.
+        The result, in the order of the seeds. Everything that it speaks of is written.
 
     Raises:
         SettingsError: If an argument makes no sense, or the policy's actions do not fit.
         StateError: If the session of ``env`` has ended.
+        WorkerDiedError: If workers die again and again. What was finished is a session all the same.
         LuckyRecorderError: What fails while recording.
     """
-    _refuse_settings(env)
     chosen = v.one_of(action, ACTIONS, field="action")
     most = v.optional_count(execute, field="execute")
-    rollouts = []
-    for seed in _seeds(env, episodes, seeds):
-        rollouts.append(_rollout(env, policy, seed, chosen, most))
+    count = v.count(workers, field="workers")
+    run = functools.partial(rollout, action=chosen, execute=most)
+    called = functools.partial(_called, name, policy)
+    if isinstance(env, RecordSession):
+        if count > 1:
+            remedy = "each worker makes an environment of its own: give evaluate() a function that makes the recorder"
+            raise SettingsError.of("workers", workers, remedy)
+        return _evaluate_here(env, maker_of(policy), run, (episodes, seeds), called, on_episode)
+    make_env, make_policy = v.load_callable("env", env) if isinstance(env, str) else env, maker_of(policy)
+    if count > 1:
+        return _evaluate_together(Job(make_env, make_policy, run), chosen, (episodes, seeds), count, called, on_episode)
+    with contextlib.closing(gather.made(make_env)) as made:
+        return _evaluate_here(made, make_policy, run, (episodes, seeds), called, on_episode)
+
+
+_Asked = tuple[int | None, Iterable[int] | None]
+
+
+def _evaluate_here(
+    env: RecordSession,
+    make_policy: Callable[[RecordSession], Policy],
+    run: Run,
+    asked: _Asked,
+    called: Callable[[RecorderSettings], str],
+    on_episode: Notice | None,
+) -> Evaluation:
+    _refuse_settings(env.settings)
+    seeds, policy, rollouts = _seeds(env.settings, *asked), make_policy(env), []
+    for seed in seeds:
+        rollouts.append(_last(run(env, policy, seed)))
         if on_episode is not None:
             on_episode(rollouts[-1])
     if env.is_recording:
         env.observer.flush()
     has_session = "session" in env.settings.written_formats
     path = env.session_path if has_session else None
-    return Evaluation(tuple(rollouts), name or _name_of(env, policy), chosen, path, env.koyu_path)
+    return Evaluation(tuple(rollouts), called(env.settings), run.keywords["action"], path, env.koyu_path)
 
 
-def _refuse_settings(env: RecordSession) -> None:
+def _last(run: Generator[None, None, Rollout | None]) -> Rollout:
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            result: Rollout = end.value
+            return result
+
+
+def _evaluate_together(
+    job: Job,
+    action: str,
+    asked: _Asked,
+    workers: int,
+    called: Callable[[RecorderSettings], str],
+    on_episode: Notice | None,
+) -> Evaluation:
+    settings = gather.settings_of(job.make_env)
+    _refuse_settings(settings)
+    seeds = _seeds(settings, *asked)
+
+    def note(attempt: Attempt) -> None:
+        if on_episode is not None and attempt.rollout is not None:
+            on_episode(attempt.rollout)
+
+    wanted = gather.Wanted(
+        seed_of=lambda number: seeds[number],
+        episodes=len(seeds),
+        is_picky=False,
+        patience=len(seeds) + 1,
+        give_up=lambda kept, fruitless: StateError("a rollout left nothing"),
+        notice=note,
+    )
+    gathered = gather.gather(job, settings, wanted, workers)
+    rollouts = tuple(one.rollout for one in gathered.attempts if one.rollout is not None)
+    return Evaluation(rollouts, called(settings), action, gathered.path)
+
+
+def _refuse_settings(settings: RecorderSettings) -> None:
     """Refuse a recording whose episodes would not be the evaluation's."""
-    settings, koyu = env.settings, env.settings.koyu
+    koyu = settings.koyu
     if settings.discard_and_retry_failed:
         remedy = "an evaluation keeps its failures; switch it off"
         raise SettingsError.of("discard_and_retry_failed", True, remedy)
@@ -99,32 +179,33 @@ def _refuse_settings(env: RecordSession) -> None:
         raise SettingsError.of("record_data", False, "a policy acts on rows; record them")
 
 
-def _seeds(env: RecordSession, episodes: int | None, seeds: Iterable[int] | None) -> list[int]:
+def _seeds(settings: RecorderSettings, episodes: int | None, seeds: Iterable[int] | None) -> list[int]:
     count = v.optional_count(episodes, field="episodes")
     if seeds is None:
         if count is None:
             raise SettingsError("episodes and seeds: give one of them, or both")
-        return list(range(env.settings.seed, env.settings.seed + count))
+        return list(range(settings.seed, settings.seed + count))
     given = list(v.several(seeds, v.seed, field="seeds", unique=False))
     if not given or count not in (None, len(given)):
         raise SettingsError.of("seeds", given, f"give one for each of the {count or 'episodes'}")
     return given
 
 
-def _name_of(env: RecordSession, policy: Policy) -> str:
-    koyu = env.settings.koyu
-    said = koyu.policy_name if koyu is not None else None
-    return said or getattr(policy, "__name__", None) or type(policy).__name__
+def _called(name: str | None, policy: Policy | MakePolicy | str, settings: RecorderSettings) -> str:
+    said = settings.koyu.policy_name if settings.koyu is not None else None
+    own = policy if isinstance(policy, str) else getattr(policy, "__name__", None) or type(policy).__name__
+    return name or said or own
 
 
 # One rollout.
 
 
-def _rollout(env: RecordSession, policy: Policy, seed: int, action: str, execute: int | None) -> Rollout:
+def rollout(
+    env: RecordSession, policy: Policy, seed: int, *, action: str, execute: int | None
+) -> Generator[None, None, Rollout]:
+    """Run one rollout; yields after every step, and returns what it was."""
     began = time.perf_counter()
-    begin = getattr(policy, "reset", None)
-    if callable(begin):
-        begin()
+    reset_policy(policy, seed)
     env.reset(seed=seed)
     if env.recorder.take is None:
         why = "has ended" if not env.is_recording else "does not record this episode (episode_trigger)"
@@ -135,6 +216,7 @@ def _rollout(env: RecordSession, policy: Policy, seed: int, action: str, execute
             env.hold()
         _, reward, terminated, truncated, _ = env.step(step)
         total, length, decisions = total + float(reward), length + 1, decisions + new_policy_step
+        yield
         if terminated or truncated:
             break
     if env.recorder.take is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +17,8 @@ from lucky_recorder.storage.write import TEMPORARY, make_folder, storage_errors,
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+# What the folder of the shards is called that a session will be made of, after the session's name.
+SHARDS = ".shards"
 EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 META = "meta"
 EPISODES = "meta/episodes"
@@ -122,10 +125,15 @@ def place_of(path: Path) -> Place:
     return Place(int(path.parent.name.removeprefix("chunk-")), int(path.name.split(".")[0].removeprefix("file-")))
 
 
-def claim_folder(output_dir: Path, now: datetime | None = None) -> Path:
+def claim_folder(output_dir: Path, now: datetime | None = None, suffix: str = "") -> Path:
     """Claim ``<output_dir>/DataSessions/session_<date>_<time>`` with an atomic mkdir.
 
     Two sessions set up in the same second: the second takes the next second.
+
+    Args:
+        output_dir: The parent of ``DataSessions/``.
+        now: What its name says.
+        suffix: `SHARDS` for the folder of the shards that a session will be made of, which claims its name too.
 
     Raises:
         StorageError: If the folder cannot be made.
@@ -134,11 +142,16 @@ def claim_folder(output_dir: Path, now: datetime | None = None) -> Path:
     make_folder(parent)
     moment = now or datetime.now()
     for later in range(3600):
-        folder = parent / (moment + timedelta(seconds=later)).strftime("session_%Y-%m-%d_%H-%M-%S")
+        name = (moment + timedelta(seconds=later)).strftime("session_%Y-%m-%d_%H-%M-%S")
+        folder, other = parent / f"{name}{suffix}", parent / f"{name}{'' if suffix else SHARDS}"
         with storage_errors(folder):
             try:
                 folder.mkdir()
             except FileExistsError:
+                continue
+            # Asked afterwards: of two that claim both names at once, one sees the other.
+            if os.path.lexists(other):
+                folder.rmdir()
                 continue
             _keep_name(folder)
             return folder

@@ -163,6 +163,7 @@ class Combined:
         """
         self._content = content
         self._sources = tuple(sources)
+        self._is_written = False
         self._root: Path
 
     def begin(self, root: Path, first: int) -> None:
@@ -174,13 +175,13 @@ class Combined:
 
     def write(self, episodes: int) -> None:
         """Write all of it, once the first episode is listed."""
-        path = self._root / layout.PROVENANCE_PATH
-        if not self._content.get(RECORDINGS) or path.is_file():
+        if not self._content.get(RECORDINGS) or self._is_written:
             return
+        self._is_written = True
         try:
             for name in sorted(models(self._content[RECORDINGS])):
                 self._copy(name)
-            write_json(path, self._content)
+            write_json(owned(self._root, layout.PROVENANCE_PATH), self._content)
         except (LuckyRecorderError, OSError) as error:
             logger.warning("%s: where the session comes from is not noted: %s", self._root, str(error))
 
@@ -188,7 +189,9 @@ class Combined:
         folder = next((f for f in map(Folder, self._sources) if f.has(name)), None)
         if folder is None:
             raise FormatError(f"{name}: no session has it")
-        target = self._root / name
+        target = owned(self._root, name)
+        if target.is_file():
+            return
         make_folder(target.parent)
         link(folder.file(name), target)
         sync_folder(target.parent)
@@ -196,6 +199,26 @@ class Combined:
     def largest(self) -> int:
         """Return how many bytes the next write takes, about."""
         return len(json_bytes(self._content))
+
+
+class Added(Combined):
+    """The log of a session that gets the episodes of others, after those that it has."""
+
+    def begin(self, root: Path, first: int) -> None:
+        """Read what is there; what cannot be read is left alone."""
+        super().begin(root, first)
+        try:
+            before = list(read(Folder(root)))
+        except FormatError as error:
+            logger.warning("%s: where the new episodes come from is not noted: %s", root, error)
+            self._is_written = True
+            return
+        added = [{**entry, EPISODES: _shifted(entry, first)} for entry in self._content.get(RECORDINGS, ())]
+        self._content = {RECORDINGS: [*before, *added]}
+
+
+def _shifted(entry: Entry, by: int) -> str:
+    return ",".join(f"{span.start + by}:{span.stop + by}" for span in spans(entry.get(EPISODES)) or ())
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -278,6 +301,18 @@ def combined(sources: Iterable[tuple[Iterable[Entry], Mapping[int, int]]]) -> di
             elif numbers:
                 found.append((entry, numbers))
     return {RECORDINGS: [{**entry, EPISODES: text_of(numbers)} for entry, numbers in found]}
+
+
+def as_one(content: Mapping[str, Any], episodes: int, discarded: Sequence[str | None]) -> dict[str, Any]:
+    """Return the content of a session that several processes have recorded together: one recording.
+
+    Args:
+        content: What `combined` has found in what each of them has recorded.
+        episodes: How many episodes there are.
+        discarded: The seeds of the attempts that were discarded, in order.
+    """
+    own = [{**entry, EPISODES: f"0:{episodes}", DISCARDED: list(discarded)} for entry in content[RECORDINGS][:1]]
+    return {RECORDINGS: own}
 
 
 def _renumbered(entry: Entry, kept: Mapping[int, int]) -> Iterator[int]:

@@ -373,28 +373,28 @@ def test_an_interrupt_before_there_is_an_environment(record, place, monkeypatch)
 
 
 def test_adds_episodes_to_a_session(record, only_session, place):
-    given = ["--config", custom(place, 'tasks = ["Count"]'), "--episodes", 2]
-    assert record(*given).exit_code == 0
+    given = ["--config", custom(place, 'tasks = ["Count"]'), "--episodes"]
+    assert record(*given, 2).exit_code == 0
     path = only_session().path
-    result = record(*given, "--resume", path, "--seed", 2)
-    assert result.exit_code == 0, result.output
-    assert len(only_session()) == 4
+    result = record(*given, 4, "--resume", path, "--seed", 2)
+    assert (result.exit_code, len(only_session())) == (0, 4), result.output
     assert f"session: {path}" in result.output
     assert "2 episodes kept, 2 succeeded, 0 discarded" in result.output
     assert "; the session has 4 episodes" in result.output
+    assert "0 episodes kept, 0 succeeded, 0 discarded" in record(*given, 3, "--resume", path, "--seed", 9).output
 
 
 def test_seeds_that_a_session_has_had_are_not_guessed(record, only_session, place):
-    given = ["--config", custom(place), "--episodes", 1]
-    assert record(*given).exit_code == 0
-    result = record(*given, "--resume", only_session().path)
+    given = ["--config", custom(place, "provenance = false"), "--episodes"]
+    assert record(*given, 1).exit_code == 0
+    result = record(*given, 2, "--resume", only_session().path)
     assert (result.exit_code, len(only_session())) == (2, 1)
-    assert "seed is missing: with --resume, give --seed N" in result.output
+    assert "seed=None: where a session is gone on with that does not say which seeds were tried" in result.output
 
 
 def test_other_settings_than_those_of_the_session_are_refused(record, only_session, place):
-    given = ["--config", custom(place), "--episodes", 1]
-    assert record(*given).exit_code == 0
-    result = record(*given, "--resume", only_session().path, "--seed", 1, "--camera", "render:64x48")
+    given = ["--config", custom(place), "--episodes"]
+    assert record(*given, 1).exit_code == 0
+    result = record(*given, 2, "--resume", only_session().path, "--seed", 1, "--camera", "render:64x48")
     assert (result.exit_code, len(only_session())) == (2, 1)
     assert "'observation.images.render': only this recording has it" in result.output.replace("\n", " ")

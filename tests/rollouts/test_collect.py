@@ -204,10 +204,12 @@ def test_an_error_of_the_policy_reaches_the_caller(record):
 def test_tells_of_every_step_and_every_attempt(record):
     steps: list[Summary] = []
     attempts: list[Summary] = []
-    summary = collect(record(), still, episodes=2, on_step=steps.append, on_episode=attempts.append)
+    env = record()
+    summary = collect(env, still, episodes=2, on_step=steps.append, on_episode=attempts.append)
     assert [s.steps for s in steps] == [1, 2, 3, 4, 5, 6]
     assert [s.steps for s in attempts] == [3, 6]
-    assert summary._replace(seconds=0) == Summary(kept=2, discarded=0, steps=6, seconds=0, bytes=0)
+    assert summary._replace(seconds=0, path=None) == Summary(kept=2, discarded=0, steps=6, seconds=0, bytes=0)
+    assert summary.path == env.session_path
     assert summary.seconds >= attempts[-1].seconds >= steps[-1].seconds > 0
 
 
@@ -334,15 +336,34 @@ def test_an_expert_needs_no_arguments(record):
     assert resolve_policy(record(Stubborn())) is still
 
 
-def test_a_session_that_is_gone_on_with_needs_a_seed(tmp_path: Path) -> None:
-    """Attempts of the same seeds would be the same episodes again."""
-    fields = {"mode": "custom", "columns": [lr.Column("obs", "gym:obs")]}
-    first = lr.RecordSession(CountEnv(), output_dir=tmp_path, **fields)
+def resumed(env: Any, path: Path, **fields: Any) -> lr.RecordSession:
+    return lr.RecordSession(env, resume=path, mode="custom", columns=[lr.Column("obs", "gym:obs")], **fields)
+
+
+def test_a_session_that_is_gone_on_with_has_had_its_seeds(record: Any) -> None:
+    """Attempts of the same seeds would be the same episodes again. Those count that are there."""
+    discarding = {"discard_and_retry_failed": True}
+    first = record(CountEnv(succeeds=lambda episode: episode != 2), **discarding)
+    collect(first, still, episodes=2)
+    first.reset(seed=7)
+    first.end_episode(success=False)
+    collect(first, still, episodes=1, seed=12)
+    path = closed(first).path
+    env = Seeds(CountEnv())
+    second = resumed(env, path, **discarding)
+    assert collect(second, still, episodes=3).kept == 0
+    assert not second.is_recording
+    assert collect(second, still, episodes=5).kept == 2
+    assert (len(closed(second)), env.seeds) == (5, [13, 14])
+
+
+def test_one_that_does_not_say_which_seeds_it_has_had_needs_a_seed(record: Any) -> None:
+    first = record(provenance=False)
     collect(first, still, episodes=2)
     path = closed(first).path
     env = Seeds(CountEnv())
-    second = lr.RecordSession(env, resume=path, **fields)
-    with pytest.raises(lr.SettingsError, match=r"^seed=None: where a session is gone on with, say the first seed"):
-        collect(second, still, episodes=1)
-    assert collect(second, still, episodes=2, seed=2).kept == 2
+    second = resumed(env, path, provenance=False)
+    with pytest.raises(lr.SettingsError, match=r"^seed=None: where a session is gone on with that does not say"):
+        collect(second, still, episodes=3)
+    assert collect(second, still, episodes=4, seed=2).kept == 2
     assert (len(closed(second)), env.seeds) == (4, [2, 3])

@@ -9,7 +9,7 @@ import typer
 
 from lucky_recorder import cli
 from lucky_recorder.cli.asked import read_cameras
-from lucky_recorder.cli.commands.options import AllowCode, Cameras, EnvId, Mode, Seed
+from lucky_recorder.cli.commands.options import AllowCode, Cameras, EnvId, Mode, Seed, Workers
 
 
 def evaluate(
@@ -29,11 +29,13 @@ def evaluate(
         typer.Option(metavar="KIND", help="What the policy speaks: gym, the environment's action, or actuators."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML file: fields of RecorderSettings, and env and policy.")
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file: fields of RecorderSettings, and env, policy, workers."),
     ] = None,
     allow_code: AllowCode = False,
     episodes: Annotated[int, typer.Option(metavar="N", min=1, help="Episodes to run.")] = 10,
     seed: Seed = None,
+    workers: Workers = None,
     execute: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="How many actions of a chunk are carried out; by default all."),
@@ -63,6 +65,7 @@ def evaluate(
         "env": env,
         "policy": policy,
         "seed": seed,
+        "workers": workers,
         "mode": mode,
         "output_dir": output_dir,
         "tasks": [task] if task else None,

@@ -16,6 +16,9 @@ Deep = Annotated[bool, typer.Option("--deep", help="Also decode what no episode 
 
 EnvId = Annotated[str | None, typer.Option(metavar="ID", help="Id of a Gymnasium environment.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of the first reset; the next takes the next.")]
+Workers = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Processes that record at once; 1 if it is not said.")
+]
 Cameras = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME[:WxH]", help="A camera of the model, or 'render' for env.render(). Repeatable."),

@@ -9,7 +9,7 @@ import typer
 
 from lucky_recorder import cli
 from lucky_recorder.cli.asked import read_cameras, read_lidars
-from lucky_recorder.cli.commands.options import AllowCode, Cameras, EnvId, Mode, Seed
+from lucky_recorder.cli.commands.options import AllowCode, Cameras, EnvId, Mode, Seed, Workers
 
 EPISODES = 10
 
@@ -18,7 +18,9 @@ def record(
     env: EnvId = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="TOML file: fields of RecorderSettings, and env, episodes, policy, fail."),
+        typer.Option(
+            metavar="FILE", help="TOML file: fields of RecorderSettings, and env, episodes, policy, fail, workers."
+        ),
     ] = None,
     allow_code: AllowCode = False,
     policy: Annotated[
@@ -33,6 +35,7 @@ def record(
         int | None, typer.Option(metavar="N", min=1, help=f"Episodes to keep; {EPISODES} if it is not said.")
     ] = None,
     seed: Seed = None,
+    workers: Workers = None,
     camera: Cameras = None,
     render_quality: Annotated[
         str | None, typer.Option(metavar="QUALITY", help="model, or fast or fastest: cheaper shadows, for a CPU.")
@@ -57,7 +60,7 @@ def record(
     resume: Annotated[
         Path | None,
         typer.Option(
-            metavar="SESSION", help="A session that the episodes are added to; needs its settings, and --seed."
+            metavar="SESSION", help="A session that is gone on with, until it has as many episodes; needs its settings."
         ),
     ] = None,
     discard: Annotated[
@@ -82,6 +85,7 @@ def record(
         "episodes": episodes,
         "fail": fail,
         "seed": seed,
+        "workers": workers,
         "render_quality": render_quality,
         "mode": mode,
         "output_dir": output_dir,

@@ -1,0 +1,64 @@
+"""What worker processes gain: the same episodes of the rendering scene by one process and by several, taking turns.
+
+    python benchmarks/workers.py [--workers 2] [--episodes 12] [--rounds 3]
+
+Printed are the seconds of each run and the ratio of the best ones; the start of the processes counts. Beside it stands
+what the machine gave: the cores that this process may use, and how many processes wanted one meanwhile. The goal: two
+workers are at least 1.7 times as fast as one where the machine gave them two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import gymnasium as gym
+
+import lucky_recorder as lr
+
+
+def make(folder: Path, steps: int) -> lr.RecordSession:
+    """Record PickCube before two cameras of 640x480."""
+    env = gym.make("LuckyRecorder/PickCube-v0", max_episode_steps=steps)
+    return lr.RecordSession(env, output_dir=folder, cameras=[lr.Camera("front"), lr.Camera("wrist")])
+
+
+def seconds(workers: int, episodes: int, steps: int) -> tuple[float, float]:
+    """Return the wall-clock time of a collection, and the CPU time of all its processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        began, before = time.perf_counter(), os.times()
+        summary = lr.collect(functools.partial(make, Path(folder), steps), episodes=episodes, workers=workers)
+        after = os.times()
+        assert summary.kept == episodes
+        cpu = sum(after[:4]) - sum(before[:4])
+        return time.perf_counter() - began, cpu
+
+
+def main() -> None:
+    """Take turns, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--episodes", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    best: dict[int, float] = {}
+    for number in range(asked.rounds):
+        for workers in (1, asked.workers) if number % 2 == 0 else (asked.workers, 1):
+            wall, cpu = seconds(workers, asked.episodes, asked.steps)
+            best[workers] = min(wall, best.get(workers, wall))
+            load = os.getloadavg()[0]
+            print(
+                f"{workers} workers: {wall:6.2f} s, {cpu / wall:.2f} cores used on average; load {load:.1f}", flush=True
+            )
+    ratio = best[1] / best[asked.workers]
+    print(f"{ratio:.2f} times as fast with {asked.workers} workers; the machine has {cores} cores")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""A shard: the session that one worker records its attempts into, and what is known of them once they are written."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import attrs
+
+from lucky_recorder.errors import CaptureError
+from lucky_recorder.recorder.wrapper import RecordSession
+from lucky_recorder.rollouts.pieces import Attempt, Piece
+from lucky_recorder.rollouts.policies import Policy
+from lucky_recorder.rollouts.results import Rollout
+from lucky_recorder.session import resumed
+from lucky_recorder.session.layout import Chunking
+
+# A shard is never seen by anyone but the merge: few folders, and each episode in a file of its own.
+_MOST_FILES = 1000
+
+Run = Callable[[RecordSession, Policy, int], Generator[None, None, Rollout | None]]
+"""Makes one attempt of a seed, and yields after every step."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker is to do.
+
+    Attributes:
+        make_env: Makes the recorded environment.
+        make_policy: Makes the policy for it.
+        run: Makes an attempt.
+    """
+
+    make_env: Callable[[], RecordSession]
+    make_policy: Callable[[RecordSession], Policy]
+    run: Run
+
+
+class BrokenOff(Exception):
+    """An attempt was broken off, because whoever wanted it does not any more."""
+
+
+class _Unwritten(NamedTuple):
+    """An attempt that has ended.
+
+    Attributes:
+        place: How many takes are through with the recorder once this one is.
+        attempt: What will have become of it.
+    """
+
+    place: int
+    attempt: Attempt
+
+
+class Shard:
+    """Makes attempts in an environment of its own, one after another.
+
+    The recorder writes an attempt while the next is made, so what became of it is known later: `written` tells.
+
+    Args:
+        job: What is to be done.
+        folder: Where the shard is recorded.
+    """
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        given = job.make_env()
+        self._asked = given.settings
+        self._goes_on = given.settings.resume
+        settings = attrs.evolve(
+            given.settings,
+            output_dir=folder,
+            resume=None,
+            total_episodes=None,
+            files_per_chunk=_MOST_FILES,
+            episodes_per_file=1,
+        )
+        self.env = RecordSession(given.env, settings)
+        self._run = job.run
+        self._policy = job.make_policy(self.env)
+        self._unwritten: deque[_Unwritten] = deque()
+        self._kept = 0
+
+    @property
+    def path(self) -> Path | None:
+        """The session's folder; None before the first attempt."""
+        return self.env.session_path
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether attempts are not written yet."""
+        return bool(self._unwritten)
+
+    def attempt(self, piece: Piece, which: int, is_stopped: Callable[[], bool]) -> Attempt:
+        """Make one of the attempts of a piece; returns what will have become of it once it is written.
+
+        Raises:
+            BrokenOff: If it was broken off. It is open still.
+            CaptureError: If the environment has begun several episodes within it.
+        """
+        before, steps = self._taken, 0
+        run = self._run(self.env, self._policy, piece.seeds[which])
+        while True:
+            try:
+                next(run)
+            except StopIteration as end:
+                rollout: Rollout | None = end.value
+                break
+            steps += 1
+            if is_stopped():
+                raise BrokenOff
+        self._refuse_unlike()
+        return self._note(piece.number + which, piece.seeds[which], steps, self._taken - before, rollout)
+
+    def _note(self, number: int, seed: int, steps: int, takes: int, rollout: Rollout | None) -> Attempt:
+        outcome = self.env.recorder.last_outcome
+        if takes > 1 or outcome is None:
+            raise CaptureError(
+                f"the environment has begun {takes} episodes within the attempt of seed {seed}: which of them is the "
+                "attempt cannot be told; collect from it in one process, workers=1"
+            )
+        is_kept = bool(takes) and (outcome.success or not self.env.settings.discard_and_retry_failed)
+        episode = self._kept if is_kept else None
+        self._kept += is_kept
+        attempt = Attempt(number, seed, steps, outcome.success, outcome.reason, episode, rollout)
+        self._unwritten.append(_Unwritten(self._taken, attempt))
+        return attempt
+
+    def _refuse_unlike(self) -> None:
+        """Refuse early what the session could not be gone on with: the shards are added to it in the end."""
+        recording = self.env.recorder.recording
+        if self._goes_on is not None and recording is not None:
+            chunking = Chunking(self._asked.files_per_chunk, self._asked.episodes_per_file)
+            resumed.refuse(self._goes_on, recording.source.schema, chunking)
+            self._goes_on = None
+
+    @property
+    def _taken(self) -> int:
+        recording = self.env.recorder.recording
+        return 0 if recording is None else recording.taken
+
+    def written(self) -> list[Attempt]:
+        """Return the attempts that are written, or discarded, by now, each once.
+
+        Raises:
+            LuckyRecorderError: What failed while they were written; the session is closed then.
+        """
+        counts = self.env.observer.counts
+        if counts is None:
+            return []
+        if counts.failure is not None:
+            raise counts.failure
+        through = counts.kept + counts.discarded
+        found = []
+        while self._unwritten and self._unwritten[0].place <= through:
+            found.append(self._unwritten.popleft().attempt)
+        return found
+
+    def close(self) -> list[Attempt]:
+        """Close the session; returns the last attempts that are written.
+
+        Raises:
+            LuckyRecorderError: What failed.
+        """
+        self.env.close()
+        return self.written()
+
+    def __enter__(self) -> Shard:
+        return self
+
+    def __exit__(self, *failed: Any) -> None:
+        self.env.close()
