@@ -167,11 +167,11 @@ def gather(
         OSError: If the file system refuses.
     """
     gathered, first = Gathered(fields, rows.stop - rows.start, folder), 0
-    wanted = {f.name for f in fields}
+    wanted = sorted(f.name for f in fields)
     for table in tables:
         # Numbers of rows and episodes are given anew.
-        if set(table.column_names) - {keys.INDEX, keys.EPISODE_INDEX} != wanted:
-            raise FormatError(f"{where}: columns {shown(table.column_names)}, expected {shown(sorted(wanted))}")
+        if sorted(n for n in table.column_names if n not in (keys.INDEX, keys.EPISODE_INDEX)) != wanted:
+            raise FormatError(f"{where}: columns {shown(table.column_names)}, expected {shown(wanted)}")
         begin, end = max(rows.start, first) - first, min(rows.stop, first + table.num_rows) - first
         if begin < end:
             gathered.add(table.slice(begin, end - begin), where)

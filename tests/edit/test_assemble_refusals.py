@@ -233,3 +233,13 @@ def test_columns_that_cannot_be_written_exactly_are_refused(tmp_path: Path) -> N
     pq.write_table(table.append_column("when", table["index"].cast("timestamp[us]")), file)
     with pytest.raises(FormatError, match=r"column 'when' holds timestamp\[us\], which cannot be written anew exactly"):
         assemble(whole(path), tmp_path / "made")
+
+
+def test_scans_with_a_column_that_stands_twice_are_refused(tmp_path: Path) -> None:
+    (path,) = in_sessions(tmp_path, every_stream(), 2)
+    scans = sorted(path.glob("data/*/lidar-top-*.parquet"))[1]
+    table = pq.ParquetFile(scans).read()
+    pq.write_table(table.append_column("frame_index", table["frame_index"]), scans)
+    with pytest.raises(FormatError, match=r"lidar-top-001\.parquet: columns"):
+        assemble(whole(path), tmp_path / "made")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [path.relative_to(tmp_path).parts[0]]

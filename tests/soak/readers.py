@@ -135,6 +135,8 @@ SESSION: dict[str, Reader] = {
     "check --deep": lambda folder, target: _run("check", "--deep", folder),
     "check --lerobot": lambda folder, target: _run("check", folder, "--lerobot"),
     "lerobot command": lambda folder, target: _run("lerobot", folder, target / "view"),
+    "merge": lambda folder, target: _run("merge", folder, "-o", target / "merged"),
+    "trim": lambda folder, target: _run("trim", folder, "-o", target / "cut", "--end", "1"),
     "convert --koyu": lambda folder, target: _run("convert", folder, "--koyu", target / "dataset"),
     "remake": lambda folder, target: _run("remake", folder, "0"),
 }
@@ -143,6 +145,7 @@ DATASET: dict[str, Reader] = {
     "koyu check": lambda folder, target: _run("koyu", "check", folder),
     "koyu check --deep": lambda folder, target: _run("koyu", "check", "--deep", folder),
     "koyu info": lambda folder, target: _run("koyu", "info", folder),
+    "merge datasets": lambda folder, target: _run("merge", folder, "-o", target / "merged"),
     "convert --session": lambda folder, target: _run("convert", folder, "--session", target / "session"),
 }
 # These change the session, or the dataset: it is what they write into.
