@@ -1,6 +1,6 @@
 """What worker processes gain: the same episodes of the rendering scene by one process and by several, taking turns.
 
-    python benchmarks/workers.py [--workers 2] [--episodes 12] [--rounds 3]
+    python benchmarks/workers.py [--workers 2] [--episodes 40] [--rounds 3]
 
 Printed are the seconds of each run and the ratio of the best ones; the start of the processes counts. Beside it stands
 what the machine gave: the cores that this process may use, and how many processes wanted one meanwhile. The goal: two
@@ -42,7 +42,7 @@ def main() -> None:
     """Take turns, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--episodes", type=int, default=12)
+    parser.add_argument("--episodes", type=int, default=40)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()

@@ -56,12 +56,13 @@ def seeds_in(path: Path) -> list[int]:
 def content_of(path: Path) -> dict[str, Any]:
     """What every file holds, but for what says when, and what a process says of itself.
 
-    Git is asked for a moment only, and a package that nothing has imported yet is not named.
+    Git is asked for a moment only, and a package that nothing has imported yet is not named. The model that is kept is
+    the one of the first attempt in a process, and this environment changes its own.
     """
-    found: dict[str, Any] = dict(bytes_of(path))
+    found: dict[str, Any] = {name: x for name, x in bytes_of(path).items() if not name.startswith("meta/models/")}
     told = json.loads(found["meta/provenance.json"])
     for recording in told["recordings"]:
-        del recording["git"], recording["packages"]
+        del recording["git"], recording["packages"], recording["model"]
     return {**found, "meta/provenance.json": told}
 
 

@@ -118,3 +118,11 @@ def test_all_that_a_recording_writes_is_known_as_its_own(tmp_path: Path) -> None
     assert any(name.endswith(".tmp") for name in files), made
     assert [name for name in files if not layout.is_own_file(name)] == []
     assert [name for name in folders if not layout.is_own_folder(name)] == []
+
+
+def test_the_folder_of_shards_claims_the_name_of_the_session_too(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5)
+    claimed = [layout.claim_folder(tmp_path, now, suffix).name for suffix in ("", layout.SHARDS, "", layout.SHARDS)]
+    name = "session_2026-01-02_03-04-0"
+    assert claimed == [f"{name}5", f"{name}6.shards", f"{name}7", f"{name}8.shards"]
+    assert sorted(path.name for path in (tmp_path / "DataSessions").iterdir()) == claimed
