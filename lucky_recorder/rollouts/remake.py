@@ -186,7 +186,10 @@ def _refuse_resets_inside(episode: Episode, table: pa.Table) -> None:
         raise _refuse(episode, f"a row has no {keys.FRAME_FLAGS}: it is not known whether it was reset within")
     with format_errors(episode.data_path()):
         flags, ticks = (table[name].to_numpy().astype(np.int64) for name in (keys.FRAME_FLAGS, keys.FRAME_INDEX))
-    inside = ticks[(flags & keys.POST_RESET != 0) & (ticks > 0)]
+    was_reset = flags & keys.POST_RESET != 0
+    if len(ticks) and not was_reset[ticks == ticks[0]].all():
+        raise _refuse(episode, "its first row is not the first after a reset: something before it was cut off")
+    inside = ticks[was_reset & (ticks > 0)]
     if len(inside):
         raise _refuse(episode, f"it was reset within, before tick {inside[0]}, and that reset's seed is not recorded")
 

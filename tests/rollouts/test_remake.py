@@ -189,6 +189,15 @@ def test_without_actions_or_with_some_only_it_is_refused(tmp_path: Path) -> None
         lr.remake(path, 0)
 
 
+def test_an_episode_whose_beginning_was_cut_off_is_refused(tmp_path: Path) -> None:
+    path = recorded(gym.make("LuckyRecorder/PickCube-v0"), tmp_path, gym_columns=True)
+    cut = lr.trim(path, tmp_path / "cut", start=1).path
+    with pytest.raises(lr.SettingsError, match="its first row is not the first after a reset"):
+        lr.remake(cut, 0)
+    # Cut at its end it is the same as far as it goes.
+    assert lr.remake(lr.trim(path, tmp_path / "shorter", end=1).path, 0).is_same
+
+
 def test_a_reset_within_an_episode_is_refused(tmp_path: Path) -> None:
     env = lr.RecordSession(gym.make("LuckyRecorder/PickCube-v0"), output_dir=tmp_path, gym_columns=True)
     env.reset(seed=1)
