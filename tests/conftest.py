@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,15 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder import testing
 from lucky_recorder.video.decode import decode_all
+
+
+@pytest.fixture(autouse=True)
+def _is_followed_again() -> Iterator[None]:
+    """What follows the lines of a test, such as coverage, goes on after one that has stopped it with an interrupt."""
+    follows = sys.gettrace()
+    yield
+    if sys.gettrace() is not follows:
+        sys.settrace(follows)
 
 
 class Read(NamedTuple):

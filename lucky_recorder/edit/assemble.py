@@ -20,7 +20,7 @@ from lucky_recorder.edit.pick import OnEpisode, Pick
 from lucky_recorder.edit.source import Source, Window
 from lucky_recorder.edit.streams import Streams
 from lucky_recorder.episode import keys
-from lucky_recorder.errors import LuckyRecorderError, SettingsError
+from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
@@ -117,7 +117,7 @@ class Assembly:
         first = self.parts[0]
         try:
             tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
-            sink.open(first.source.schema, self._named(tasks), self.taken_over)
+            sink.open(first.source.schema, self._named(tasks), self.taken_over, is_compared=self.taken_over is None)
             self._write_episodes(sink, on_episode or (lambda done, total: None))
         except BaseException:  # what is written of it goes anyway
             with contextlib.suppress(LuckyRecorderError):
@@ -283,6 +283,12 @@ def extend(
     own = Source(session)
     chunking = layout.Chunking(own.folder.files_per_chunk, own.episodes_per_file)
     parts = _parts(picks, {})
+    # What a session says of itself, and not what its columns look like: names, units and cameras are in it too.
+    try:
+        refuse_unlike([own, parts[0].source])
+    except FormatError as error:
+        remedy = "it goes on with the settings it was recorded with only; change these, or leave resume out"
+        raise SettingsError.of("resume", str(session), f"{remedy}. {error}") from error
     added = Assembly(session, parts, chunking, None, {}, recorded)
     added.fill(SessionSink(session, chunking, metadata_every, resumes=True, log=added.log()), on_episode)
     return session

@@ -196,6 +196,7 @@ class BatchedLanes:
         which: Sequence[bool],
         seeds: Sequence[int | None],
         keeps: bool,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         """Take in a reset.
 
@@ -205,10 +206,12 @@ class BatchedLanes:
             which: Which lanes were reset.
             seeds: The seed of each.
             keeps: Whether their episodes go on.
+            options: The options of the reset, for each of them.
         """
         self._pictures = None
         for i in (i for i, is_reset in enumerate(which) if is_reset):
-            self._reset(i, observations[i], infos[i], seeds[i], {KEEP_EPISODE: True} if keeps else None)
+            said = dict(options or {}) | ({KEEP_EPISODE: True} if keeps else {})
+            self._reset(i, observations[i], infos[i], seeds[i], said or None)
 
     def _reset(self, i: int, observation: Any, info: dict[str, Any], seed: Any = None, options: Any = None) -> None:
         self._stand_ins[i].given = observation, info
@@ -217,13 +220,16 @@ class BatchedLanes:
 
     def step(self, actions: Sequence[Any], batch: Batch) -> None:
         """Take in a step."""
+        # First, for all: whatever is raised below, it is known who begins anew at the next step.
+        ends = zip(batch.terminated, batch.truncated, strict=True)
+        before, self._done = self._done, [bool(terminated) or bool(truncated) for terminated, truncated in ends]
         mode = self._mode_of(batch)
         began = []
         for i in range(len(self.lanes)):
-            if mode is NEXT_STEP and self._done[i]:
+            if mode is NEXT_STEP and before[i]:
+                self._done[i] = False
                 began.append(i)
                 continue
-            self._done[i] = bool(batch.terminated[i]) or bool(batch.truncated[i])
             info, observation = batch.infos[i], batch.observations[i]
             if mode is SAME_STEP and self._done[i]:
                 began.append(i)
@@ -236,23 +242,21 @@ class BatchedLanes:
             rest = {key: value for key, value in batch.infos[i].items() if key not in _FINAL}
             self._reset(i, batch.observations[i], rest)
 
-    def lose_step(self, error: BaseException, actions: Sequence[Any]) -> None:
-        """Take in that a step has raised: nobody knows how the environments stand now."""
-        self._pictures = None
-        for stand_in, lane, action in zip(self._stand_ins, self.lanes, actions, strict=True):
-            stand_in.given = error
-            # It is raised to whoever has called the vector environment; here each lane is to hear of it.
-            with contextlib.suppress(type(error), LuckyRecorderError):
-                lane.step(action)
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Have a step or a reset taken in by all lanes, or by none: what raises within ends the open episode of each.
 
-    def lose_reset(self, error: BaseException, which: Sequence[bool]) -> None:
-        """Take in that a reset of some lanes has raised."""
-        self._pictures = None
-        for stand_in, lane, is_reset in zip(self._stand_ins, self.lanes, which, strict=True):
-            stand_in.given = error
-            with contextlib.suppress(type(error), LuckyRecorderError):
-                if is_reset:
-                    lane.reset()
+        All environments have stepped by then. A lane that went on without this step would have a gap.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self._pictures = None
+            for lane in self.lanes:
+                # It is raised to whoever has called the vector environment; here each lane is to hear of it.
+                with contextlib.suppress(LuckyRecorderError):
+                    lane.lose(error)
+            raise
 
     def _mode_of(self, batch: Batch) -> Any:
         """Return the mode; one that is not declared is told by what comes with the first episode that ends."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from lucky_recorder.episode.sink import Sink
-from lucky_recorder.recorder.batched import SAME_STEP, Batch, flags, infos_of, parts, plain
+from lucky_recorder.recorder.batched import SAME_STEP, Batch, BatchedLanes, flags, infos_of, parts, plain
 from lucky_recorder.recorder.fleet import Fleet
 from lucky_recorder.recorder.lanes import Lanes, lanes_of, seeds_of
 from lucky_recorder.settings.fields import RecorderFields
@@ -62,13 +62,10 @@ class VecRecordSession(Lanes):
             if self._batched is None:
                 return self.venv.reset()
             every = [True] * len(self.lanes)
-            try:
+            with self._batched.whole():
                 observations = self.venv.reset()
-            except BaseException as error:
-                self._batched.lose_reset(error, every)
-                raise
-            infos = self._infos(getattr(self.venv, "reset_infos", None) or [{} for _ in every])
-            self._batched.reset(self._parts(observations), infos, every, seeds_of(seed, len(every)), keeps=False)
+                infos = self._infos(getattr(self.venv, "reset_infos", None) or [{} for _ in every])
+                self._batched.reset(self._parts(observations), infos, every, seeds_of(seed, len(every)), keeps=False)
             return observations
 
     def step(self, actions: Any) -> Any:
@@ -90,17 +87,17 @@ class VecRecordSession(Lanes):
         with self.heard():
             if self._batched is None:
                 return self.venv.step_wait()
-            try:
+            with self._batched.whole():
                 result = self.venv.step_wait()
-            except BaseException as error:
-                self._batched.lose_step(error, self._acted)
-                raise
-            observations, rewards, dones, given = result
-            infos, done = self._infos(given), flags(dones)
-            cut = [is_done and bool(info.get("TimeLimit.truncated")) for is_done, info in zip(done, infos, strict=True)]
-            ended = [is_done and not is_cut for is_done, is_cut in zip(done, cut, strict=True)]
-            self._batched.step(self._acted, Batch(self._parts(observations), list(plain(rewards)), ended, cut, infos))
+                self._take_in(self._batched, result)
             return result
+
+    def _take_in(self, batched: BatchedLanes, result: Any) -> None:
+        observations, rewards, dones, given = result
+        infos, done = self._infos(given), flags(dones)
+        cut = [is_done and bool(info.get("TimeLimit.truncated")) for is_done, info in zip(done, infos, strict=True)]
+        ended = [is_done and not is_cut for is_done, is_cut in zip(done, cut, strict=True)]
+        batched.step(self._acted, Batch(self._parts(observations), list(plain(rewards)), ended, cut, infos))
 
     def _parts(self, observations: Any) -> list[Any]:
         return parts(observations, self.venv.observation_space, len(self.lanes), is_batched=False)

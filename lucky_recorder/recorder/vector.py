@@ -83,14 +83,13 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
 
     def _reset_batched(self, batched: BatchedLanes, seed: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         keeps, mask, count = bool(options.pop(KEEP_EPISODE, False)), options.get("reset_mask"), len(self.lanes)
+        # As each lane was given them.
+        said = {key: value for key, value in options.items() if key != "reset_mask"}
         which = [True] * count if mask is None else flags(mask)
-        try:
+        with batched.whole():
             result = self.env.reset(seed=seed, options=options or None)
-        except BaseException as error:
-            batched.lose_reset(error, which)
-            raise
-        observations = parts(result[0], self.env.observation_space, count)
-        batched.reset(observations, infos_of(result[1], count), which, seeds_of(seed, count), keeps)
+            observations = parts(result[0], self.env.observation_space, count)
+            batched.reset(observations, infos_of(result[1], count), which, seeds_of(seed, count), keeps, said)
         return result
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -111,20 +110,17 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
         # Before the step: it may clip them in place.
         acted = parts(actions, self.env.action_space, count)
         batched.look()
-        try:
+        with batched.whole():
             result = self.env.step(actions)
-        except BaseException as error:
-            batched.lose_step(error, acted)
-            raise
-        observations, rewards, terminated, truncated, infos = result
-        batch = Batch(
-            parts(observations, self.env.observation_space, count),
-            list(plain(rewards)),
-            flags(terminated),
-            flags(truncated),
-            infos_of(infos, count),
-        )
-        batched.step(acted, batch)
+            observations, rewards, terminated, truncated, infos = result
+            batch = Batch(
+                parts(observations, self.env.observation_space, count),
+                list(plain(rewards)),
+                flags(terminated),
+                flags(truncated),
+                infos_of(infos, count),
+            )
+            batched.step(acted, batch)
         return result
 
     def close(self, **kwargs: Any) -> None:

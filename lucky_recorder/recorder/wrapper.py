@@ -376,3 +376,12 @@ class RecordLane(RecordSession):
     def lane(self) -> int:
         """Its number, from 0."""
         return self.recorder.lane
+
+    def lose(self, error: BaseException) -> None:
+        """End the open episode as failed, since a step or a reset was not taken in; nothing is recorded before a reset.
+
+        Args:
+            error: Why it was not.
+        """
+        self._take = None
+        self._course.lose(error)

@@ -28,12 +28,12 @@ from lucky_recorder.storage import checksums
 from lucky_recorder.storage.lock import refuse_held
 
 
-def refuse(root: Path, schema: Schema, chunking: layout.Chunking, *, is_ours: bool = False) -> None:
+def refuse(root: Path, schema: Schema | None, chunking: layout.Chunking, *, is_ours: bool = False) -> None:
     """Refuse to go on with a session that a recording does not fit; nothing is touched.
 
     Args:
         root: The session's folder.
-        schema: What the rows and frames of the recording are.
+        schema: What the rows and frames of the recording are; None where they were compared already.
         chunking: How it groups files.
         is_ours: Whether the caller holds the session's lock.
 
@@ -56,7 +56,7 @@ def refuse(root: Path, schema: Schema, chunking: layout.Chunking, *, is_ours: bo
     if not folder.is_ours:
         raise FormatError(f"{root}: another recorder wrote it, and how it goes on is not known; record a new session")
     _refuse_earlier(folder)
-    differences = [*likeness.differences(folder, schema, chunking)]
+    differences = [] if schema is None else [*likeness.differences(folder, schema, chunking)]
     if differences:
         remedy = "it goes on with the settings it was recorded with only; change these, or leave resume out"
         raise SettingsError.of("resume", str(root), f"{remedy}. {'; '.join(differences)}")
@@ -104,12 +104,12 @@ def tasks(root: Path) -> list[str]:
     return folder.tasks if folder is not None and folder.episodes.num_rows else []
 
 
-def complete(root: Path, schema: Schema) -> Before:
+def complete(root: Path, schema: Schema | None) -> Before:
     """Complete a session whose lock is held, and return what it has; every row of it is read.
 
     Args:
         root: The session's folder.
-        schema: What the recording is that fits it.
+        schema: What the recording is that fits it; None where they were compared already.
 
     Raises:
         FormatError: If it is damaged; it is as it was then.
@@ -122,7 +122,8 @@ def complete(root: Path, schema: Schema) -> Before:
     folder = _folder(root)
     if folder is None:
         return Before.nothing()
-    if moved := likeness.moved(folder.features, likeness.recording(schema, layout.Chunking(1)).info["features"]):
+    features = folder.features if schema is None else likeness.recording(schema, layout.Chunking(1)).info["features"]
+    if moved := likeness.moved(folder.features, features):
         tell(
             f"{root}: {', '.join(moved)}: the camera is calibrated otherwise than when the session was begun; "
             "info.json goes on to say how it was then"

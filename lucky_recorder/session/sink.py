@@ -96,7 +96,9 @@ class SessionSink:
         arrow.warm_up()
         return cls(layout.claim_folder(output_dir), chunking, metadata_every, log=log)
 
-    def open(self, schema: Schema, tasks: Sequence[str], made_of: MadeOf | None = None) -> None:
+    def open(
+        self, schema: Schema, tasks: Sequence[str], made_of: MadeOf | None = None, *, is_compared: bool = False
+    ) -> None:
         """Learn what rows and frames are; a new session holds whatever a schema says.
 
         Args:
@@ -104,6 +106,7 @@ class SessionSink:
             tasks: The task descriptions that are known beforehand.
             made_of: What it takes over from sessions whose episodes it is made of. Their tasks have the indices that
                 they have there, and get those of this one.
+            is_compared: Whether it is known that the session that is gone on with is like what is to come.
 
         Raises:
             SettingsError: If the session that is to be gone on with holds other ones; it is as it was then.
@@ -112,8 +115,9 @@ class SessionSink:
         """
         before = None
         if self._resumes:
-            resumed.refuse(self.root, schema, self._chunking, is_ours=True)
-            before = resumed.complete(self.root, schema)
+            compared = None if is_compared else schema
+            resumed.refuse(self.root, compared, self._chunking, is_ours=True)
+            before = resumed.complete(self.root, compared)
             self._episodes, self._rows = before.totals.episodes, before.totals.rows
         self._schema = schema
         # Without rows there is no meta/.

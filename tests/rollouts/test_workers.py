@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 import lucky_recorder as lr
@@ -206,3 +208,18 @@ def test_what_cannot_be_sent_is_named(tmp_path: Path) -> None:
     with pytest.raises(lr.SettingsError, match=r"^policy=.*cannot be sent to a worker process \(it holds a lock\)"):
         lr.collect(maker(tmp_path), Stuck(), episodes=1, workers=2)
     assert not (tmp_path / "DataSessions").exists()
+
+
+def test_a_session_of_a_robot_with_a_camera_is_gone_on_with_by_workers(tmp_path: Path) -> None:
+    def made(**fields: Any) -> Any:
+        return functools.partial(_pick_cube, fields)
+
+    first = lr.collect(made(output_dir=tmp_path), episodes=1, workers=1, seed=3).path
+    summary = lr.collect(made(resume=first), episodes=2, workers=1)
+    assert (summary.kept, summary.path, len(check_session(first))) == (1, first, 2)
+
+
+def _pick_cube(fields: dict[str, Any]) -> lr.RecordSession:
+    camera = lr.Camera("front", width=32, height=32)
+    env = gym.make("LuckyRecorder/PickCube-v0")
+    return lr.RecordSession(env, cameras=[camera], max_episode_length_s=0.1, success="terminated", **fields)
