@@ -24,7 +24,7 @@ from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.provenance import Added, Combined, as_one, combined
+from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, Added, Combined, as_one, combined
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
@@ -161,6 +161,11 @@ class Assembly:
         for number, part in enumerate(self.parts):
             kept[id(part.source)][part.episode] = number
         told = combined((source.recordings, kept[id(source)]) for source in sources)
+        left = [seed for source in sources for seed in source.seeds_without(kept[id(source)])]
+        if left and told[RECORDINGS]:
+            # Who goes on with it must not try them again: they may be in another part of the same session.
+            last = told[RECORDINGS][-1]
+            told[RECORDINGS][-1] = {**last, LEFT_OUT: [*last.get(LEFT_OUT, ()), *left]}
         if self.recorded is not None:
             told = as_one(told, len(self.parts), self.recorded.discarded)
         kind = Added if self.taken_over is None else Combined

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -30,14 +31,21 @@ def or_datasets(of_datasets: Callable[..., T]) -> Callable[[Callable[P, T]], Cal
     """
 
     def decorate(of_sessions: Callable[P, T]) -> Callable[P, T]:
+        known = inspect.signature(of_sessions)
+        first = next(iter(known.parameters))
+
         @functools.wraps(of_sessions)
         def either(*args: P.args, **kwargs: P.kwargs) -> T:
-            given: Any = args[0] if args else next(iter(kwargs.values()), None)
+            bound = known.bind_partial(*args, **kwargs)
+            given = bound.arguments.get(first)
+            if isinstance(given, Iterable) and not isinstance(given, str | Path):
+                # What can be gone through once only is gone through here.
+                given = bound.arguments[first] = list(given)
             if not _are_datasets(given):
-                return of_sessions(*args, **kwargs)
+                return of_sessions(*bound.args, **bound.kwargs)
             # Their first parameter has another name there.
-            rest = kwargs if args else dict([*kwargs.items()][1:])
-            return of_datasets(given, *args[1:], **rest)
+            rest = {name: value for name, value in bound.arguments.items() if name != first}
+            return of_datasets(given, **rest)
 
         return either
 
@@ -50,8 +58,7 @@ def _are_datasets(given: object) -> bool:
     Raises:
         SettingsError: If only some of them are.
     """
-    paths = [given] if isinstance(given, str | Path) else given if isinstance(given, Iterable) else []
-    paths = list(paths) if isinstance(paths, list | tuple) else []
+    paths: list[Any] = given if isinstance(given, list) else [given]
     datasets = [path for path in paths if isinstance(path, str | Path) and _is_dataset(Path(path))]
     if datasets and len(datasets) < len(paths):
         other = next(path for path in paths if path not in datasets)

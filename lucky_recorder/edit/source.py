@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from lucky_recorder.session import carried as footers
 from lucky_recorder.session import layout, lidar, likeness, provenance, stored, whole
 from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.features import arrow_type, episodes_schema, measured_of
+from lucky_recorder.session.features import SEED, arrow_type, episodes_schema, measured_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.storage.lock import refuse_held
 from lucky_recorder.storage.untrusted import format_errors
@@ -237,6 +237,12 @@ class Source:
         except FormatError as error:
             tell(f"{self.path}: where it comes from cannot be read, and is left out: {error}")
             return ()
+
+    def seeds_without(self, kept: Collection[int]) -> list[str | None]:
+        """Return the seeds of its episodes but for some, in order; None for one whose seed is not known."""
+        table = self.folder.episodes
+        known = SEED in table.column_names
+        return [table[SEED][row].as_py() if known else None for n, row in self.numbers.items() if n not in kept]
 
     @cached_property
     def stats(self) -> Mapping[str, Any]:

@@ -40,9 +40,15 @@ def where(table: pa.Table, condition: str) -> set[int]:
         SettingsError: If DuckDB is not there, or the condition is no expression, or of columns that are not there.
     """
     plain = [re.sub(r"\W", "_", name) for name in table.column_names]
-    twice = Counter(plain)
+    twice = Counter(map(str.casefold, plain))
     # Two that would have one name keep their own, which can be quoted.
-    table = table.rename_columns([p if twice[p] == 1 else n for p, n in zip(plain, table.column_names, strict=True)])
+    pairs = zip(plain, table.column_names, strict=True)
+    table = table.rename_columns([p if twice[p.casefold()] == 1 else n for p, n in pairs])
+    folded = [name.casefold() for name in table.column_names]
+    if alike := [name for name in table.column_names if folded.count(name.casefold()) > 1]:
+        # Quoted or not, DuckDB takes one for the other.
+        remedy = f"the columns {alike[0]!r} and {alike[1]!r} are one name in SQL; call one of them otherwise"
+        raise SettingsError.of("where", condition, remedy)
     try:
         connection = duckdb.connect(":memory:", config=_CLOSED)
     except ModuleNotFoundError as error:

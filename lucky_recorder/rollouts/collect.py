@@ -108,7 +108,7 @@ def collect(
                 "workers", workers, f"{remedy}, such as lambda: lr.RecordSession(gym.make(...), ...)"
             )
         return _collect_here(env, maker_of(policy)(env), most, seed, on_step, on_episode)
-    make_env, make_policy = v.load_callable("env", env) if isinstance(env, str) else env, maker_of(policy)
+    make_env, make_policy = gather.env_maker(env), maker_of(policy)
     if count > 1:
         return _Together(Job(make_env, make_policy, attempt), most, seed, on_step, on_episode).run(count)
     with contextlib.closing(gather.made(make_env)) as made:

@@ -95,7 +95,7 @@ def evaluate(
             remedy = "each worker makes an environment of its own: give evaluate() a function that makes the recorder"
             raise SettingsError.of("workers", workers, remedy)
         return _evaluate_here(env, maker_of(policy), run, (episodes, seeds), called, on_episode)
-    make_env, make_policy = v.load_callable("env", env) if isinstance(env, str) else env, maker_of(policy)
+    make_env, make_policy = gather.env_maker(env), maker_of(policy)
     if count > 1:
         return _evaluate_together(Job(make_env, make_policy, run), chosen, (episodes, seeds), count, called, on_episode)
     with contextlib.closing(gather.made(make_env)) as made:

@@ -18,6 +18,7 @@ from lucky_recorder.rollouts.pieces import Attempt, Done, Engine, Lost, Piece
 from lucky_recorder.rollouts.shard import Job
 from lucky_recorder.rollouts.shards import Found, Shards, refuse
 from lucky_recorder.rollouts.workers import Workers
+from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
 
 logger = logging.getLogger("lucky_recorder")
@@ -289,6 +290,24 @@ def settings_of(make_env: Callable[[], RecordSession]) -> RecorderSettings:
         return env.settings
     finally:
         env.close()
+
+
+def env_maker(env: Callable[[], RecordSession] | str) -> Callable[[], RecordSession]:
+    """Return the function that makes an environment, also where its name is given.
+
+    Raises:
+        SettingsError: If it is neither.
+    """
+    if isinstance(env, str):
+        named: Callable[[], RecordSession] = v.load_callable("env", env)
+        return named
+    if not callable(env):
+        remedy = (
+            "give a RecordSession, a function that makes one, or its name as 'module:name'; a vector environment's "
+            "recorder is stepped in a loop of your own"
+        )
+        raise SettingsError.of("env", env, remedy)
+    return env
 
 
 def made(make_env: Callable[[], RecordSession]) -> RecordSession:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lucky_recorder.errors import FormatError
+from lucky_recorder.session.provenance import LEFT_OUT
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.recovery import is_blank
 
@@ -47,4 +48,9 @@ def _discarded(session: Session) -> list[object] | None:
         if not isinstance(said, list):
             return None
         seeds += said
+        # In a session that was made of others: what was tried for those.
+        left = recording.get(LEFT_OUT, [])
+        if not isinstance(left, list):
+            return None
+        seeds += left
     return seeds if recordings else None

@@ -40,3 +40,11 @@ def test_the_two_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(lr.SettingsError, match=f"{dataset}.*is a koyu dataset, and {session} is none"):
         lr.merge([dataset, session], tmp_path / "both")
     assert not (tmp_path / "both").exists()
+
+
+def test_whatever_way_the_folders_are_named(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path / "by-hand", (3, 1, 2))
+    assert lr.delete(output=tmp_path / "rest", episodes="0", session=dataset).episodes == 2
+    assert lr.merge((path for path in [dataset]), tmp_path / "one").episodes == 3
+    (session,) = in_sessions(tmp_path, arm_schema(), 2)
+    assert lr.merge(output=tmp_path / "two", sessions=iter([session])).episodes == 2

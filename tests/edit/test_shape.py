@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.edit import sql
 from lucky_recorder.errors import FormatError, SettingsError
+from lucky_recorder.rollouts import tried
 from lucky_recorder.session.check import check_session
+from lucky_recorder.session.features import ABOUT_COLUMNS
+from lucky_recorder.testing import CountEnv
 from tests.edit.shaping import files, hashes, in_sessions
+from tests.scenarios.moves import ZERO
 from tests.session.building import arm_schema, camera
 
 PICK, PUT = "Pick up the cube", "Put it down"
@@ -247,3 +252,25 @@ def test_where_is_nothing_but_that(session: Path, condition: str) -> None:
     assert table.num_rows
     with pytest.raises(SettingsError, match="where="):
         sql.where(lr.Session(session), condition)
+
+
+def test_seeds_of_what_is_left_out_are_not_tried_again(tmp_path: Path) -> None:
+    env = lr.RecordSession(CountEnv(3, mujoco=True), output_dir=tmp_path / "all")
+    lr.collect(env, lambda observation: ZERO, episodes=4, seed=100)
+    env.close()
+    parts = lr.split(env.session_path, {"train": 0.5, "val": 0.5}, output=tmp_path / "parts")
+    assert [tried.largest_seed(part.path) for part in parts.values()] == [103, 103]
+    # Also through another one: what was left out of what it was made of stays known.
+    once_more = lr.select(parts["train"].path, tmp_path / "one", episodes="0").path
+    assert tried.largest_seed(once_more) == 103
+    assert check_session(once_more) == []
+
+
+def test_a_session_of_an_earlier_version_merges_with_a_new_one(tmp_path: Path) -> None:
+    paths = in_sessions(tmp_path, arm_schema(), 2, 2)
+    for file in paths[0].glob("meta/episodes/*/*.parquet"):
+        about = [name for name, _ in ABOUT_COLUMNS]
+        pq.write_table(pq.ParquetFile(file).read().drop_columns(about), file)
+    made = lr.merge(paths, tmp_path / "both").path
+    assert check_session(made) == []
+    assert [episode.end_reason for episode in lr.Session(made)] == [None, None, "verdict", "verdict"]

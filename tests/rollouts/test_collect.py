@@ -367,3 +367,12 @@ def test_one_that_does_not_say_which_seeds_it_has_had_needs_a_seed(record: Any) 
         collect(second, still, episodes=3)
     assert collect(second, still, episodes=4, seed=2).kept == 2
     assert (len(closed(second)), env.seeds) == (4, [2, 3])
+
+
+@pytest.mark.parametrize("verb", [lr.collect, lr.evaluate])
+def test_a_vector_environment_is_stepped_in_a_loop_of_ones_own(tmp_path: Path, verb: Any) -> None:
+    env = lr.RecordSession(gym.make_vec("LuckyRecorder/PickCube-v0", num_envs=2), output_dir=tmp_path)
+    more = {"action": "gym"} if verb is lr.evaluate else {}
+    with pytest.raises(lr.SettingsError, match="a vector environment's recorder is stepped in a loop of your own"):
+        verb(env, lambda observation: 0, episodes=1, **more)
+    env.close()

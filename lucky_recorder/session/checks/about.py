@@ -34,7 +34,7 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "end_reason": (bool, "a reason"),
     "annotations": (_is_object, "a JSON object"),
 }
-# What is always known.
+# What is always known of an episode of which anything is: one of a version before has none of it.
 _ALWAYS = ("lane", "end_reason")
 
 
@@ -45,10 +45,11 @@ def check_about(evidence: Evidence) -> Iterator[Fault]:
     tables = evidence.meta_files
     for name, row in evidence.rows:
         number = row.get("episode_index")
+        is_told = any(row.get(column) is not None for column in _EXPECTED)
         for column, (is_right, expected) in _EXPECTED.items():
             value = row.get(column)
             is_there = column in tables[name].column_names and tables[name].schema.field(column).type == ABOUT[column]
-            if value is None and is_there and column in _ALWAYS:
+            if value is None and is_there and is_told and column in _ALWAYS:
                 yield Fault(name, number, f"{column} is empty, expected {expected}")
             elif value is not None and is_there and not is_right(value):
                 yield Fault(name, number, f"{column} is {shown(value)}, expected {expected}")
