@@ -42,8 +42,11 @@ class Lanes:
         Raises:
             SettingsError: If there is no such lane.
             StateError: If it has no open episode.
+            LuckyRecorderError: What failed in the worker, where this may have been the last; the session is closed then.
         """
-        self._lane(lane).end_episode(success, reward)
+        one = self._lane(lane)
+        with self.heard():
+            one.end_episode(success, reward)
 
     def set_task(self, index: int, lane: int | None = None) -> None:
         """Set the task of the rows from here on, also in later episodes.

@@ -92,10 +92,14 @@ class Take:
 
 
 class Struck(NamedTuple):
-    """A failure in the worker: what has failed, at which take."""
+    """A failure in the worker: what has failed, at which take, and how many takes had been kept or discarded by then.
+
+    Where lanes share a session, a take that is struck may end after others that began later.
+    """
 
     kind: str
     take: int
+    after: int
 
 
 class Episode(NamedTuple):
@@ -114,19 +118,29 @@ class Episode(NamedTuple):
 
 @dataclasses.dataclass
 class Session:
-    """What one session must hold."""
+    """What one session must hold.
+
+    Attributes:
+        path: Its folder.
+        takes: Those with rows, in the order in which they have ended.
+        struck: What has failed in it.
+        numbers: The number of the next take.
+        before: What it held when it was gone on with.
+    """
 
     path: Path | None = None
     takes: list[Take] = dataclasses.field(default_factory=list)
     struck: Struck | None = None
+    numbers: int = 0
+    before: list[Episode] = dataclasses.field(default_factory=list)
 
     def kept(self, plan: Plan) -> list[tuple[Take, bool]]:
         """Return the takes that are episodes of the session, each with whether its video is whole."""
-        struck = self.struck or Struck("", len(self.takes) + 1_000_000)
+        struck = self.struck or Struck("", -1, len(self.takes))
         kept = []
-        for take in self.takes:
+        for place, take in enumerate(self.takes):
             is_struck = take.number == struck.take
-            if take.number > struck.take or (is_struck and struck.kind in ("prepare", "disk")):
+            if (place >= struck.after and not is_struck) or (is_struck and struck.kind in ("prepare", "disk")):
                 continue
             is_broken = is_struck and struck.kind == "encoder"
             if (take.success and not is_broken) or not plan.discards:
@@ -147,21 +161,20 @@ class Books:
         plan: How it is set up.
         state: Where it should stand.
         take: The open take.
-        sessions: All that were opened, the last one last.
+        sessions: All that were opened, the last one last; those of other lanes too.
         tasks: The registered tasks.
         task: The one of the rows from here on.
         reset_due: Whether a reset was marked that no row has told of.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, sessions: list[Session] | None = None) -> None:
         self.plan = plan
         self.state = State.IDLE
         self.take: Take | None = None
-        self.sessions: list[Session] = []
+        self.sessions: list[Session] = [] if sessions is None else sessions
         self.tasks = ["first"]
         self.task = 0
         self.reset_due = False
-        self._numbers = 0
 
     @property
     def session(self) -> Session:
@@ -171,13 +184,13 @@ class Books:
     def start(self, path: Path | None) -> None:
         """Open a session and its first take."""
         self.sessions.append(Session(path))
-        self._numbers, self.reset_due = 0, False
+        self.reset_due = False
         self.begin()
 
     def begin(self) -> None:
         """Begin a take."""
-        self.take, self.state = Take(self._numbers), State.IN
-        self._numbers += 1
+        self.take, self.state = Take(self.session.numbers), State.IN
+        self.session.numbers += 1
 
     def tick(self, tick: Tick) -> None:
         """Record a tick; the first after a reset says so."""
@@ -220,7 +233,7 @@ class Books:
 
     def episodes(self, session: Session) -> list[Episode]:
         """Return what a session must hold."""
-        return [_episode(take, self.plan, is_whole) for take, is_whole in session.kept(self.plan)]
+        return session.before + [_episode(take, self.plan, is_whole) for take, is_whole in session.kept(self.plan)]
 
 
 def _episode(take: Take, plan: Plan, is_whole: bool) -> Episode:
