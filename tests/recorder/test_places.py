@@ -1,4 +1,4 @@
-"""Which lane's attempt becomes one of `total_episodes`, and what is heard where something has failed on the way."""
+"""Which lane's attempt becomes one of `total_episodes`, what is heard of failures then, and how takes are numbered."""
 
 from __future__ import annotations
 
@@ -84,3 +84,23 @@ def test_what_ends_the_session_at_a_verdict_is_told_of_once(tmp_path: Path) -> N
         env.end_episode(0, success=True)
     step(env)
     env.close()
+
+
+def test_no_take_is_numbered_again_where_a_session_is_gone_on_with(tmp_path: Path) -> None:
+    """Noise is drawn by these numbers: also where the last episode is of the take that began first."""
+    env = lr.RecordSession(vector((None, None)), **custom(tmp_path))
+    env.reset()
+    step(env)
+    env.end_episode(1)
+    for _ in range(3):
+        env.lanes[1].reset()
+        env.lanes[1].step(np.zeros(1, np.float32))
+        env.end_episode(1)
+    env.end_episode(0)
+    env.close()
+    with lr.RecordSession(vector((None, None)), **custom(tmp_path, resume=env.session_path)) as more:
+        more.reset()
+        recording = more.lanes[0].recorder.recording
+        assert recording is not None
+        # 0 and 1, and three more of lane 1.
+        assert recording.session.first_take == 5

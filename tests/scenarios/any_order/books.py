@@ -124,13 +124,15 @@ class Session:
         path: Its folder.
         takes: Those with rows, in the order in which they have ended.
         struck: What has failed in it.
-        numbers: The number of the next take.
+        first: The number of its first take.
+        numbers: The number of the next one.
         before: What it held when it was gone on with.
     """
 
     path: Path | None = None
     takes: list[Take] = dataclasses.field(default_factory=list)
     struck: Struck | None = None
+    first: int = 0
     numbers: int = 0
     before: list[Episode] = dataclasses.field(default_factory=list)
 
@@ -146,6 +148,10 @@ class Session:
             if (take.success and not is_broken) or not plan.discards:
                 kept.append((take, not is_broken))
         return kept
+
+    def next_first(self, plan: Plan) -> int:
+        """Return the number of the first take of a recording that goes on with this: none comes again."""
+        return max((take.number + 1 for take, _ in self.kept(plan)), default=self.first)
 
     def counted(self, plan: Plan) -> int:
         """Return how many episodes the recorder counts as kept: one that a sink refused at the end is none."""
@@ -181,9 +187,13 @@ class Books:
         """The last session."""
         return self.sessions[-1]
 
-    def start(self, path: Path | None) -> None:
-        """Open a session and its first take."""
-        self.sessions.append(Session(path))
+    def start(self, path: Path | None, gone_on_with: Session | None = None) -> None:
+        """Open a session and its first take; or go on with one, whose takes are numbered on from the last episode."""
+        session = Session(path)
+        if gone_on_with is not None:
+            session.before = self.episodes(gone_on_with)
+            session.first = session.numbers = gone_on_with.next_first(self.plan)
+        self.sessions.append(session)
         self.reset_due = False
         self.begin()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -28,10 +27,12 @@ class LanedBooks(Books):
     Attributes:
         lanes: The books of each lane.
         is_over: Whether the session has been closed.
+        gone_on_with: What is to be added to; None for a new session.
     """
 
-    def __init__(self, plan: Plan, lengths: Sequence[int | None]) -> None:
+    def __init__(self, plan: Plan, lengths: Sequence[int | None], gone_on_with: Session | None = None) -> None:
         super().__init__(plan)
+        self.gone_on_with = gone_on_with
         self.lanes = [Books(dataclasses.replace(plan, length=n), self.sessions) for n in lengths]
         self.is_over = False
         self._waiting: list[int] = []
@@ -200,10 +201,11 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
 
     def begin(self) -> None:
         """Note that an episode has begun."""
-        if self._driver.books.sessions:
+        shared = self._driver.books
+        if shared.sessions:
             self.books.begin()
         else:
-            self.books.start(self.env.session_path)
+            self.books.start(self.env.session_path, shared.gone_on_with)
         self.books.reset_due = True
 
     def step(self, action: Any) -> Any:

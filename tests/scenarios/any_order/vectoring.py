@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 import lucky_recorder as lr
-from tests.scenarios.any_order.books import Plan, State, Struck
+from tests.scenarios.any_order.books import Plan, Session, State, Struck
 from tests.scenarios.any_order.faults import KINDS, FailingSink
 from tests.scenarios.any_order.faulty import OF_RESET, OF_STEP, Broken, Env
 from tests.scenarios.any_order.laned import LATE, PER_LANE, Lane, LanedBooks
@@ -43,6 +43,8 @@ class VectorInAnyOrder(AnyOrder):
         # Whether the next call of every lane but one raises what was told of in that one.
         self.owed_to: int | None = None
         self.is_closed = False
+        # How many recorders there were.
+        self.made = 0
 
     @property
     def counts(self) -> Any:
@@ -69,19 +71,26 @@ class VectorInAnyOrder(AnyOrder):
         if begins:
             self.reset_all(0, False)
 
-    def another(self, plan: Plan, lengths: list[int | None], mode: AutoresetMode, **resumed: Any) -> None:
-        """Make a recorder around other environments."""
+    def another(
+        self, plan: Plan, lengths: list[int | None], mode: AutoresetMode, gone_on_with: Session | None = None
+    ) -> None:
+        """Make a recorder around other environments, for a session of its own or one that it goes on with."""
         last = [lane.inner.episode for lane in self.lanes]
-        self.books = LanedBooks(plan, lengths)
+        self.books = LanedBooks(plan, lengths, gone_on_with)
+        if gone_on_with is not None:
+            # These books have all that those before them had.
+            self.past.pop()
         self.past.append(self.books)
         self.faults.begin()
+        self.made += 1
         vector = SyncVectorEnv([lambda n=n: Env(n) for n in lengths], autoreset_mode=mode)
         fields = plan.fields(self.place, {"name": "seen", "source": "render", "width": 32, "height": 32})
         self.env = lr.RecordSession(
             vector,
             gym_columns=True,
-            sinks=[FailingSink(self.place / "own", self.faults)],
-            **{**fields, "tasks": ["first", "second"], **resumed},
+            sinks=[FailingSink(self.place / f"own-{self.made}", self.faults)],
+            resume=None if gone_on_with is None else gone_on_with.path,
+            **{**fields, "tasks": ["first", "second"]},
         )
         self.lanes = [Lane(lane, k, self.books.lanes[k], self) for k, lane in enumerate(self.env.lanes)]
         vector.envs[:] = self.lanes
@@ -93,9 +102,19 @@ class VectorInAnyOrder(AnyOrder):
 
     @rule(plan=plans(), lengths=LENGTHS, mode=MODES, now=RARELY)
     def new_settings(self, plan: Plan, lengths: list[int | None], mode: AutoresetMode, now: bool) -> None:
-        if len(self.past) < 3 and (now or self.books.is_over):
+        if self.made < 4 and (now or self.books.is_over):
             self.close()
             self.another(plan, lengths, mode)
+            self.reset_all(0, False)
+
+    @rule(mode=MODES, now=MAYBE)
+    def go_on(self, mode: AutoresetMode, now: bool) -> None:
+        books = self.books
+        if self.made == 4 or not books.sessions or not (now or books.is_over):
+            return
+        self.close()
+        if books.episodes(books.session):
+            self.another(books.plan, [lane.plan.length for lane in books.lanes], mode, books.session)
             self.reset_all(0, False)
 
     @rule(kind=st.sampled_from(KINDS))
