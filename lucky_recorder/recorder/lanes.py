@@ -42,7 +42,8 @@ class Lanes:
         Raises:
             SettingsError: If there is no such lane.
             StateError: If it has no open episode.
-            LuckyRecorderError: What failed in the worker, where this may have been the last; the session is closed then.
+            LuckyRecorderError: What failed in the worker, where this may be the last episode; the session is
+                closed then.
         """
         one = self._lane(lane)
         with self.heard():
@@ -113,9 +114,12 @@ class Lanes:
         try:
             yield
         except BaseException:
-            for lane in self.lanes:
-                lane.recorder.owe(None)
+            self._owe_nothing()
             raise
+
+    def _owe_nothing(self) -> None:
+        for lane in self.lanes:
+            lane.recorder.owe(None)
 
     def close_lanes(self, close: Callable[[], Any]) -> None:
         """Close every lane, and then what is given; what is raised first is raised last."""
@@ -125,6 +129,8 @@ class Lanes:
                 lane.close()
             except BaseException as error:  # whatever an environment raises: the others are closed all the same
                 raised = raised or error
+        # Whoever steps a closed one is not told again.
+        self._owe_nothing()
         try:
             close()
         finally:

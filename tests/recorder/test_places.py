@@ -22,6 +22,19 @@ class Refuses(MemorySink):
         raise OSError("no room in the database")
 
 
+class Vanishes(MemorySink):
+    """Takes an episode, and loses it when the others have it."""
+
+    def prepare(self, record: Any) -> Any:
+        prepared = super().prepare(record)
+        prepared.commit = vanish  # type: ignore[method-assign]
+        return prepared
+
+
+def vanish() -> None:
+    raise OSError("the database is gone")
+
+
 def step(env: Any) -> None:
     env.step(np.zeros((env.num_envs, 1), np.float32))
 
@@ -70,14 +83,9 @@ def test_a_failure_in_the_last_episode_is_told_of_at_the_next_reset(tmp_path: Pa
     env.close()
 
 
-def test_what_ends_the_session_at_a_verdict_is_told_of_once(tmp_path: Path) -> None:
-    class Late(MemorySink):
-        def prepare(self, record: Any) -> Any:
-            prepared = super().prepare(record)
-            prepared.commit = lambda: (_ for _ in ()).throw(OSError("the database is gone"))  # type: ignore[method-assign]
-            return prepared
-
-    env = lr.RecordSession(vector((None, None)), **custom(tmp_path, total_episodes=1), sinks=[Late(tmp_path / "own")])
+def test_what_ends_the_session_is_told_of_once(tmp_path: Path) -> None:
+    own = Vanishes(tmp_path / "own")
+    env: Any = lr.RecordSession(vector((None, None)), **custom(tmp_path, total_episodes=1), sinks=[own])
     env.reset()
     step(env)
     with pytest.raises(lr.StreamError, match="the database is gone"):
@@ -86,9 +94,19 @@ def test_what_ends_the_session_at_a_verdict_is_told_of_once(tmp_path: Path) -> N
     env.close()
 
 
+def test_what_close_has_told_of_is_not_told_again(tmp_path: Path) -> None:
+    env = lr.RecordSession(vector((None, None)), **custom(tmp_path), sinks=[Vanishes(tmp_path / "own")])
+    env.reset()
+    step(env)
+    with pytest.raises(lr.StreamError, match="the database is gone"):
+        env.close()
+    step(env)
+    env.reset()
+
+
 def test_no_take_is_numbered_again_where_a_session_is_gone_on_with(tmp_path: Path) -> None:
     """Noise is drawn by these numbers: also where the last episode is of the take that began first."""
-    env = lr.RecordSession(vector((None, None)), **custom(tmp_path))
+    env: Any = lr.RecordSession(vector((None, None)), **custom(tmp_path))
     env.reset()
     step(env)
     env.end_episode(1)

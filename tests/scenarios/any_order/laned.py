@@ -83,9 +83,6 @@ class LanedBooks(Books):
             self._waiting.remove(number)
 
 
-
-
-
 class Driver(Protocol):
     """The machine, as its lanes know it."""
 
@@ -106,6 +103,7 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
     So nothing needs to be known of when a vector environment does so.
 
     Attributes:
+        env: The recorder.
         number: The lane's number.
         inner: The environment.
         books: Its books.
@@ -122,6 +120,7 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: Any, number: int, books: Books, driver: Driver) -> None:
         super().__init__(env)
+        self.env: Any = env
         self.number = number
         self.inner: Env = env.unwrapped
         self.books = books
@@ -180,12 +179,11 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
         was_wrong = bool(inner.wrong)
         try:
             result = self.told(lambda: self.env.reset(seed=seed, options=options))
-        except (Broken, lr.CaptureError) as error:
-            if not isinstance(error, lr.StreamError):
-                assert was_wrong, "nothing was wrong"
-                if self.books.take is not None:
-                    self.ended(False)
-                self.is_recorded = self.is_skipped = False
+        except (Broken, lr.CaptureError):
+            assert was_wrong, "nothing was wrong"
+            if self.books.take is not None:
+                self.ended(False)
+            self.is_recorded = self.is_skipped = False
             raise
         assert not was_wrong, "a reset that raises was not noticed"
         self.is_over, self.was_reset = False, True
@@ -221,8 +219,6 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
         number, reward, command = inner.count, float(inner.t), float(action[0])
         try:
             result = self.told_of_step(lambda: self.env.step(action))
-        except (lr.StreamError, lr.StorageError):
-            raise
         except (Broken, lr.CaptureError, lr.SettingsError):
             assert wrong, "nothing was wrong"
             self.went_wrong(wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import pickle
 import warnings
 from collections.abc import Callable
@@ -83,7 +84,7 @@ class VectorInAnyOrder(AnyOrder):
         self.past.append(self.books)
         self.faults.begin()
         self.made += 1
-        vector = SyncVectorEnv([lambda n=n: Env(n) for n in lengths], autoreset_mode=mode)
+        vector = SyncVectorEnv([functools.partial(Env, n) for n in lengths], autoreset_mode=mode)
         fields = plan.fields(self.place, {"name": "seen", "source": "render", "width": 32, "height": 32})
         self.env = lr.RecordSession(
             vector,
@@ -262,7 +263,7 @@ class VectorInAnyOrder(AnyOrder):
         self.refuses(lambda: self.env.end_episode(one.number, *verdict), error)
         self.owed_to = None
         for wrong in (len(self.lanes), -1, True, None):
-            self.refuses(lambda wrong=wrong: self.env.end_episode(wrong), lr.SettingsError)
+            self.refuses(functools.partial(self.env.end_episode, wrong), lr.SettingsError)
         self.refuses(lambda: self.env.set_task(0, lane=len(self.lanes)), lr.SettingsError)
         self.refuses(lambda: self.env.set_task(2), lr.SettingsError)
         self.refuses(lambda: pickle.dumps(self.env))
