@@ -93,6 +93,10 @@ class Driver(Protocol):
     def struck(self) -> Struck | None:
         """What has failed in the open session."""
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether something has failed in the open session, as the recorder knows by now."""
+
     def hear(self, lane: Lane) -> None:
         """Note that what has failed was told of in a lane."""
 
@@ -176,7 +180,7 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
         if not keeps:
             self.verdict()
         inner.wrong = inner.wrong if inner.wrong in OF_RESET else ""
-        was_wrong = bool(inner.wrong)
+        was_wrong, has_failed = bool(inner.wrong), driver.has_failed
         try:
             result = self.told(lambda: self.env.reset(seed=seed, options=options))
         except (Broken, lr.CaptureError):
@@ -192,6 +196,7 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
             return result
         self.is_recorded, self.is_skipped, self.is_held = True, False, False
         if self.is_awaited:
+            assert not has_failed, "what has failed was not told of"
             self.is_skipped = not driver.books.may_begin(self.number, driver.struck)
             if not self.is_skipped:
                 self.begin()
@@ -216,6 +221,7 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
         wrong = self.wrong_of(action) if is_row else ""
         if not wrong:
             action, inner.wrong = np.nan_to_num(action, nan=0, posinf=0, neginf=0), ""
+        has_failed = is_row and self._driver.has_failed
         number, reward, command = inner.count, float(inner.t), float(action[0])
         try:
             result = self.told_of_step(lambda: self.env.step(action))
@@ -223,7 +229,8 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
             assert wrong, "nothing was wrong"
             self.went_wrong(wrong)
             raise
-        assert not wrong or books.state is IDLE, f"{wrong} was not noticed"
+        assert not wrong, f"{wrong} was not noticed"
+        assert not has_failed, "what has failed was not told of"
         done = inner.t == books.plan.length
         if is_row:
             self.has_rate = True

@@ -57,6 +57,11 @@ class VectorInAnyOrder(AnyOrder):
         return self.faults.struck
 
     @property
+    def has_failed(self) -> bool:
+        """Whether something has failed in the open session, as the recorder knows by now."""
+        return self.books.is_open and self.counts.failure is not None
+
+    @property
     def stands(self) -> tuple[Any, ...]:
         env = self.env
         lanes = [(lane.env.observer.state.value, lane.inner.count) for lane in self.lanes]
