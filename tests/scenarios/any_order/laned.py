@@ -252,8 +252,10 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
             self.inner.wrong = ""
             return "action"
         wrong = self.inner.wrong if self.inner.wrong in OF_STEP else ""
-        # The very first step of a lane would show another rate, and the session be refused.
-        return "" if wrong == "stands still" and not self.has_rate else wrong
+        # The very first step of a lane would show another rate, and the session be refused. The last one of an episode
+        # may be shorter: a simulation may stop, or be reset, within it.
+        is_last = self.inner.t + 1 == self.books.plan.length
+        return "" if wrong == "stands still" and (is_last or not self.has_rate) else wrong
 
     def heard(self, is_row: bool, done: bool) -> None:
         """Note what a step has returned."""
