@@ -95,9 +95,11 @@ def test_what_ends_the_session_is_told_of_once(tmp_path: Path) -> None:
 
 
 def test_what_close_has_told_of_is_not_told_again(tmp_path: Path) -> None:
-    env = lr.RecordSession(vector((None, None)), **custom(tmp_path), sinks=[Vanishes(tmp_path / "own")])
+    env: Any = lr.RecordSession(vector((None, None)), **custom(tmp_path), sinks=[Vanishes(tmp_path / "own")])
     env.reset()
     step(env)
+    env.end_episode(0)
+    env.lanes[0].recorder.recording.session.flush()
     with pytest.raises(lr.StreamError, match="the database is gone"):
         env.close()
     step(env)
@@ -106,19 +108,24 @@ def test_what_close_has_told_of_is_not_told_again(tmp_path: Path) -> None:
 
 def test_no_take_is_numbered_again_where_a_session_is_gone_on_with(tmp_path: Path) -> None:
     """Noise is drawn by these numbers: also where the last episode is of the take that began first."""
-    env: Any = lr.RecordSession(vector((None, None)), **custom(tmp_path))
+    env: Any = lr.RecordSession(vector((None, None)), **custom(tmp_path, discard_and_retry_failed=True))
     env.reset()
     step(env)
-    env.end_episode(1)
+    env.end_episode(1, success=False)
     for _ in range(3):
         env.lanes[1].reset()
         env.lanes[1].step(np.zeros(1, np.float32))
-        env.end_episode(1)
-    env.end_episode(0)
+        env.end_episode(1, success=False)
+    env.lanes[1].reset()
+    env.lanes[1].step(np.zeros(1, np.float32))
+    env.end_episode(1, success=True)
+    env.end_episode(0, success=True)
     env.close()
-    with lr.RecordSession(vector((None, None)), **custom(tmp_path, resume=env.session_path)) as more:
+    with lr.RecordSession(
+        vector((None, None)), **custom(tmp_path, resume=env.session_path, discard_and_retry_failed=True)
+    ) as more:
         more.reset()
         recording = more.lanes[0].recorder.recording
         assert recording is not None
-        # 0 and 1, and three more of lane 1.
-        assert recording.session.first_take == 5
+        # 0 and 1, and four more of lane 1.
+        assert recording.session.first_take == 6
