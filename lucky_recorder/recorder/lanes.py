@@ -42,8 +42,12 @@ class Lanes:
         Raises:
             SettingsError: If there is no such lane.
             StateError: If it has no open episode.
+            LuckyRecorderError: What failed in the worker, where this may be the last episode; the session is
+                closed then.
         """
-        self._lane(lane).end_episode(success, reward)
+        one = self._lane(lane)
+        with self.heard():
+            one.end_episode(success, reward)
 
     def set_task(self, index: int, lane: int | None = None) -> None:
         """Set the task of the rows from here on, also in later episodes.
@@ -110,9 +114,12 @@ class Lanes:
         try:
             yield
         except BaseException:
-            for lane in self.lanes:
-                lane.recorder.owe(None)
+            self._owe_nothing()
             raise
+
+    def _owe_nothing(self) -> None:
+        for lane in self.lanes:
+            lane.recorder.owe(None)
 
     def close_lanes(self, close: Callable[[], Any]) -> None:
         """Close every lane, and then what is given; what is raised first is raised last."""
@@ -122,6 +129,8 @@ class Lanes:
                 lane.close()
             except BaseException as error:  # whatever an environment raises: the others are closed all the same
                 raised = raised or error
+        # Whoever steps a closed one is not told again.
+        self._owe_nothing()
         try:
             close()
         finally:

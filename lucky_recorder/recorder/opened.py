@@ -237,16 +237,24 @@ class OpenSession:
         Those that are open in other lanes may become episodes, too. The worker is waited for where it may have
         discarded some.
         """
-        return self._free(lane) <= 0
+        return self._free(lane, 0) <= 0
 
-    def _free(self, lane: OfSession | None) -> int:
+    def _free(self, lane: OfSession | None, before: int) -> int:
+        """Count the places that are free for a lane; the worker is waited for where it may have made some.
+
+        Args:
+            lane: The lane; its own open take takes none.
+            before: Where there are more than so many, however many the worker has made, it is not waited for.
+        """
         total, counts = self._settings.total_episodes, self.counts
         if total is None or self.is_closed:
-            return 1
+            return before + 1
         others = sum(one.take is not None for one in self.lanes if one is not lane)
-        if self.taken - counts.discarded + others >= total and self.taken > counts.kept + counts.discarded:
+        free = total - (self.taken - counts.discarded + others)
+        if free <= before and self.taken > counts.kept + counts.discarded:
             self.flush()
-        return total - (self.taken - counts.discarded + others)
+            free = total - (self.taken - counts.discarded + others)
+        return free
 
     def may_begin(self, number: int, lane: OfSession | None) -> bool:
         """Decide whether a lane's episode that begins now is recorded: not where the session could become too long.
@@ -259,8 +267,9 @@ class OpenSession:
             number: The lane's number.
             lane: The lane; None where it was not recorded yet.
         """
-        free, waiting = self._free(lane), self._waiting
+        waiting = self._waiting
         before = waiting.index(number) if number in waiting else len(waiting)
+        free = self._free(lane, before)
         if free > before or (free > 0 and self._passed.get(number, 0) >= _PATIENCE):
             self.wait_no_more(number)
             return True

@@ -275,7 +275,9 @@ class Recorder(Alone):
     def raise_failure(self) -> None:
         """Raise what has failed in the worker, if something has; the session is closed then."""
         assert self.recording is not None
-        failure = self.recording.counts.failure
+        self._raise(self.recording.counts.failure)
+
+    def _raise(self, failure: LuckyRecorderError | None) -> None:
         if failure is None:
             return
         self.close(f"the session stopped by itself: {failure}")
@@ -304,10 +306,18 @@ class Recorder(Alone):
 
     @alone
     def may_begin(self) -> bool:
-        """Decide whether an episode that begins now is recorded; see `OpenSession.may_begin`."""
+        """Decide whether an episode that begins now is recorded; see `OpenSession.may_begin`.
+
+        Raises:
+            LuckyRecorderError: What failed in the worker, where it is not; the session is closed then.
+        """
+        session = self.fleet.session
         with self._stopping():
-            session = self.fleet.session
-            return session is None or session.may_begin(self.lane, self.recording)
+            if session is None or session.may_begin(self.lane, self.recording):
+                return True
+        # What has failed takes its place for good: nobody would begin anything any more, and hear why.
+        self._raise(session.counts.failure)
+        return False
 
     @alone
     def begin(self, seed: int | None = None) -> Take:

@@ -69,6 +69,8 @@ class SessionSink:
         # Episodes and rows that are committed: their numbers are used up.
         self._episodes = 0
         self._rows = 0
+        # Takes by now, those that were discarded included. Lanes may end them in another order than they began.
+        self._takes = 0
         self._spools: list[Spooled] = []
         self._served: list[Path] = []
         # What the last write of meta/ takes, held until then.
@@ -187,7 +189,8 @@ class SessionSink:
             path = path.with_name(layout.spool_file(path.name, episode))
         known = [*self._metadata.tasks, *new_tasks]
         pixels, beside = self._pixels(record), carried.unlisted(self._schema)
-        said = Carried(self._metadata.info, known, record.reproducible, pixels, record.take + 1, beside)
+        self._takes = max(self._takes, record.take + 1)
+        said = Carried(self._metadata.info, known, record.reproducible, pixels, self._takes, beside)
         # A session of another recorder carries nothing of ours.
         plain = said.plain() if "recorder_version" in said.info else None
         return stage(

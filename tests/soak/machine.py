@@ -23,10 +23,15 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.scenarios.any_order.machine import AnyOrder
 from tests.scenarios.any_order.observing import ObserverInAnyOrder
+from tests.scenarios.any_order.vectoring import VectorInAnyOrder
 from tests.scenarios.any_order.wrapping import WrapperInAnyOrder
 from tests.soak.figures import tell
 
-MACHINES: dict[str, type[AnyOrder]] = {"Observer": ObserverInAnyOrder, "RecordSession": WrapperInAnyOrder}
+MACHINES: dict[str, type[AnyOrder]] = {
+    "Observer": ObserverInAnyOrder,
+    "RecordSession": WrapperInAnyOrder,
+    "VectorRecordSession": VectorInAnyOrder,
+}
 ROUND = 100
 
 

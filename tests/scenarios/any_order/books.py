@@ -92,10 +92,14 @@ class Take:
 
 
 class Struck(NamedTuple):
-    """A failure in the worker: what has failed, at which take."""
+    """A failure in the worker: what has failed, at which take, and how many takes had been kept or discarded by then.
+
+    Where lanes share a session, a take that is struck may end after others that began later.
+    """
 
     kind: str
     take: int
+    after: int
 
 
 class Episode(NamedTuple):
@@ -114,24 +118,40 @@ class Episode(NamedTuple):
 
 @dataclasses.dataclass
 class Session:
-    """What one session must hold."""
+    """What one session must hold.
+
+    Attributes:
+        path: Its folder.
+        takes: Those with rows, in the order in which they have ended.
+        struck: What has failed in it.
+        first: The number of its first take.
+        numbers: The number of the next one.
+        before: What it held when it was gone on with.
+    """
 
     path: Path | None = None
     takes: list[Take] = dataclasses.field(default_factory=list)
     struck: Struck | None = None
+    first: int = 0
+    numbers: int = 0
+    before: list[Episode] = dataclasses.field(default_factory=list)
 
     def kept(self, plan: Plan) -> list[tuple[Take, bool]]:
         """Return the takes that are episodes of the session, each with whether its video is whole."""
-        struck = self.struck or Struck("", len(self.takes) + 1_000_000)
+        struck = self.struck or Struck("", -1, len(self.takes))
         kept = []
-        for take in self.takes:
+        for place, take in enumerate(self.takes):
             is_struck = take.number == struck.take
-            if take.number > struck.take or (is_struck and struck.kind in ("prepare", "disk")):
+            if (place >= struck.after and not is_struck) or (is_struck and struck.kind in ("prepare", "disk")):
                 continue
             is_broken = is_struck and struck.kind == "encoder"
             if (take.success and not is_broken) or not plan.discards:
                 kept.append((take, not is_broken))
         return kept
+
+    def next_first(self, plan: Plan) -> int:
+        """Return the number of the first take of a recording that goes on with this: none comes again."""
+        return max((take.number + 1 for take, _ in self.kept(plan)), default=self.first)
 
     def counted(self, plan: Plan) -> int:
         """Return how many episodes the recorder counts as kept: one that a sink refused at the end is none."""
@@ -147,37 +167,40 @@ class Books:
         plan: How it is set up.
         state: Where it should stand.
         take: The open take.
-        sessions: All that were opened, the last one last.
+        sessions: All that were opened, the last one last; those of other lanes too.
         tasks: The registered tasks.
         task: The one of the rows from here on.
         reset_due: Whether a reset was marked that no row has told of.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, sessions: list[Session] | None = None) -> None:
         self.plan = plan
         self.state = State.IDLE
         self.take: Take | None = None
-        self.sessions: list[Session] = []
+        self.sessions: list[Session] = [] if sessions is None else sessions
         self.tasks = ["first"]
         self.task = 0
         self.reset_due = False
-        self._numbers = 0
 
     @property
     def session(self) -> Session:
         """The last session."""
         return self.sessions[-1]
 
-    def start(self, path: Path | None) -> None:
-        """Open a session and its first take."""
-        self.sessions.append(Session(path))
-        self._numbers, self.reset_due = 0, False
+    def start(self, path: Path | None, gone_on_with: Session | None = None) -> None:
+        """Open a session and its first take; or go on with one, whose takes are numbered on from the last episode."""
+        session = Session(path)
+        if gone_on_with is not None:
+            session.before = self.episodes(gone_on_with)
+            session.first = session.numbers = gone_on_with.next_first(self.plan)
+        self.sessions.append(session)
+        self.reset_due = False
         self.begin()
 
     def begin(self) -> None:
         """Begin a take."""
-        self.take, self.state = Take(self._numbers), State.IN
-        self._numbers += 1
+        self.take, self.state = Take(self.session.numbers), State.IN
+        self.session.numbers += 1
 
     def tick(self, tick: Tick) -> None:
         """Record a tick; the first after a reset says so."""
@@ -220,7 +243,7 @@ class Books:
 
     def episodes(self, session: Session) -> list[Episode]:
         """Return what a session must hold."""
-        return [_episode(take, self.plan, is_whole) for take, is_whole in session.kept(self.plan)]
+        return session.before + [_episode(take, self.plan, is_whole) for take, is_whole in session.kept(self.plan)]
 
 
 def _episode(take: Take, plan: Plan, is_whole: bool) -> Episode:

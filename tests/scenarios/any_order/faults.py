@@ -27,11 +27,15 @@ class Faults:
     Attributes:
         armed: What is to fail next; None for nothing.
         struck: What has failed in the open session.
+
+    Args:
+        done: Says in the worker how many takes were kept or discarded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, done: Callable[[], int]) -> None:
         self.armed: str | None = None
         self.struck: Struck | None = None
+        self._done = done
         self._at_take: int | None = None
         self._patches = ExitStack()
 
@@ -75,7 +79,7 @@ class Faults:
     def strike(self, kind: str, take: int, error: Callable[[], Exception]) -> None:
         """Raise if this is to fail."""
         if self.armed == kind:
-            self.armed, self.struck = None, Struck(kind, take)
+            self.armed, self.struck = None, Struck(kind, take, self._done())
             raise error()
 
 

@@ -54,7 +54,7 @@ class AnyOrder(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="any-order-"))
-        self.faults = Faults().__enter__()
+        self.faults = Faults(lambda: self.counts.kept + self.counts.discarded).__enter__()
         self.past: list[Books] = []
         self.books: Books
 

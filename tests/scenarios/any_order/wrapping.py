@@ -200,8 +200,9 @@ class WrapperInAnyOrder(AnyOrder):
         if books.state is not IN or self.is_frozen or not self.is_recorded or books.is_at_limit:
             return
         has_rate = bool(books.session.takes or (books.take and books.take.ticks))
-        if wrong == "stands still" and not has_rate:
-            # The very first step of a session would show another rate, and the session be refused.
+        if wrong == "stands still" and (not has_rate or inner.t + 1 == books.plan.length):
+            # The very first step of a session would show another rate, and the session be refused. The last one of an
+            # episode may be shorter.
             return
         inner.wrong = "" if value is not None else wrong
         action = np.array([0.0 if value is None else value], np.float32)
