@@ -221,8 +221,7 @@ class BatchedLanes:
     def step(self, actions: Sequence[Any], batch: Batch) -> None:
         """Take in a step."""
         # First, for all: whatever is raised below, it is known who begins anew at the next step.
-        ends = zip(batch.terminated, batch.truncated, strict=True)
-        before, self._done = self._done, [bool(terminated) or bool(truncated) for terminated, truncated in ends]
+        before, self._done = self._done, [a or b for a, b in zip(batch.terminated, batch.truncated, strict=True)]
         mode = self._mode_of(batch)
         began = []
         for i in range(len(self.lanes)):
@@ -246,14 +245,13 @@ class BatchedLanes:
     def whole(self) -> Iterator[None]:
         """Have a step or a reset taken in by all lanes, or by none: what raises within ends the open episode of each.
 
-        All environments have stepped by then. A lane that went on without this step would have a gap.
+        All environments have stepped by then: a lane that went on without this step would have a gap.
         """
         try:
             yield
         except BaseException as error:
             self._pictures = None
             for lane in self.lanes:
-                # It is raised to whoever has called the vector environment; here each lane is to hear of it.
                 with contextlib.suppress(LuckyRecorderError):
                     lane.lose(error)
             raise
@@ -363,7 +361,7 @@ def _split(value: Any, space: Any) -> list[Any]:
 
 def flags(value: Any) -> list[bool]:
     """Return a truth value for each lane."""
-    return [bool(one) for one in np.asarray(plain(value)).reshape(-1)]
+    return np.asarray(plain(value)).reshape(-1).astype(bool).tolist()
 
 
 def infos_of(infos: Any, count: int) -> list[dict[str, Any]]:
