@@ -71,7 +71,7 @@ class Committer:
         """Run a job that belongs to no take; if it fails, so does all that follows."""
         try:
             job()
-        except Exception as error:  # as in a stream: a driver may raise anything
+        except BaseException as error:  # as in a stream: a driver may raise anything
             self.fail(None, as_ours(error, what))
 
     # A take.
@@ -181,11 +181,17 @@ class Committer:
         """Complete every format and let go of the GL context; calling it again does nothing."""
         if self.is_closed:
             return
+        self.complete()
         for writer in self.writers:
-            writer.abort()
+            self.guard(writer.close, "what draws could not be closed")
+
+    def complete(self) -> None:
+        """Complete every format; calling it again does nothing. What draws is left: that is its own thread's."""
+        if self.is_closed:
+            return
+        for writer in self.writers:
+            self.guard(writer.abort, "the files of an open take could not be removed")
         self.close_sinks()
-        for writer in self.writers:
-            writer.close()
         self.is_closed = True
 
     def close_sinks(self) -> None:

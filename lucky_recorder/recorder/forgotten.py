@@ -10,6 +10,7 @@ from typing import Any
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.recorder import exits
+from lucky_recorder.recorder.ending import run_all
 from lucky_recorder.recorder.opened import OpenSession
 from lucky_recorder.recorder.recording import Recording
 
@@ -23,16 +24,20 @@ def forget(session: OpenSession) -> None:
         threading.Thread(target=forget, args=(session,)).start()
         return
     failure = None
-    with exits.held_back("send again"):
-        try:
-            session.close()
-        except LuckyRecorderError as error:
-            failure = error
-        finally:
-            exits.release(id(session))
-    if session.has_rates:
-        # Last: where warnings are errors, this raises. Without a step there was nothing to lose.
-        exits.warn_forgotten(session.place, failure)
+    try:
+        with exits.held_back("send again"):
+            try:
+                session.close()
+            except LuckyRecorderError as error:
+                failure = error
+            finally:
+                # What was interrupted too often is the end of the process's to finish.
+                if session.is_closed:
+                    exits.release(id(session))
+    finally:
+        if session.has_rates:
+            # Last: where warnings are errors, this raises. Without a step there was nothing to lose.
+            exits.warn_forgotten(session.place, failure)
 
 
 def end_forgotten(recording: Recording, lock: Any) -> None:
@@ -65,12 +70,15 @@ def close_at_exit(session: OpenSession, stop: Callable[[], Callable[[str], objec
         lock: What their verbs hold.
     """
     # Waited for, but not for good: whoever holds it may hang.
-    has_it = lock.acquire(timeout=session.timeout_s)
+    has_it: list[bool] = []
+
+    def tell() -> None:
+        told = stop()
+        if told is not None:
+            told("the process is ending")
+
     try:
-        tell = stop()
-        if tell is not None:
-            tell("the process is ending")
-        forget(session)
+        run_all((lambda: has_it.append(lock.acquire(timeout=session.timeout_s)), tell, lambda: forget(session)))
     finally:
-        if has_it:
+        for _ in filter(None, has_it):
             lock.release()

@@ -19,6 +19,7 @@ from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.recorder import exits, forked, formats
 from lucky_recorder.recorder.committer import Committer, as_ours
+from lucky_recorder.recorder.ending import hear, run_all
 from lucky_recorder.recorder.messages import Counts, Layout
 from lucky_recorder.recorder.origin import Origin
 from lucky_recorder.recorder.take import Take
@@ -102,8 +103,8 @@ class OpenSession:
             formats.refuse(settings, source.schema, self._tasks)
         self.first_take = self._numbers = formats.first_take(settings)
         exits.raise_held()
-        self.worker.start()
         try:
+            self.worker.start()
             first.open_renderer()
             origin = self.committer.origin = Origin.of(source)
             self.committer.sinks = formats.make_sinks(
@@ -114,12 +115,12 @@ class OpenSession:
                 self.layout = first.lay_out()
         except BaseException:  # also an interrupt: a thread and a GL context must not stay behind
             self.lanes.clear()
-            if exits.is_insisted():
-                self.worker.leave(self.committer.close)
-                raise
-            with contextlib.suppress(LuckyRecorderError):
-                self.worker.call(self.committer.close)
-            self.worker.stop()
+            try:
+                with contextlib.suppress(LuckyRecorderError):
+                    run_all(() if exits.is_insisted() else (self._complete, self._end_worker))
+            finally:
+                if not self.committer.is_closed:
+                    self.worker.leave(self.committer.close)
             raise
         self._is_open = True
         return self.place
@@ -216,8 +217,12 @@ class OpenSession:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is left to write, or it is another process's to write, or cannot be written."""
-        return not self._is_open or self.committer.is_closed or self._is_forked or self._is_given_up
+        """Whether nothing is left to write, or it is another process's to write, or a worker's that nobody waits for."""
+        return not self._is_open or self._is_forked or self._is_over
+
+    @property
+    def _is_over(self) -> bool:
+        return self.committer.is_closed or (self._is_given_up and self.worker.is_running)
 
     @property
     def is_lost(self) -> bool:
@@ -301,53 +306,49 @@ class OpenSession:
     def close(self) -> None:
         """End the open takes as failed, finish what is queued, write what the sinks still hold, end the worker.
 
-        Calling it again does nothing. An interrupt is raised only after all this; whoever insists has it given up: the
-        worker ends it if it ever can, and nobody waits for it any more.
+        Calling it again does nothing, but to finish what was interrupted too often. An interrupt, and whatever else
+        comes from outside, is raised only after all this; whoever insists has it given up: the worker ends it if it
+        ever can, and nobody waits for it any more.
 
         Raises:
             LuckyRecorderError: The first thing that failed, with a count of what was dropped after it.
         """
-        if self.committer.is_closed or self._is_given_up:
+        if self._is_over:
             return
         if self._is_forked and self.counts.failure is not None:
             raise self.counts.failure
         try:
-            self._finish()
-        except BaseException:
-            if not self.committer.is_closed:  # the worker hangs, or the disk: another close() must not wait for it
+            run_all((self._end_stopped, self._complete, self._end_worker))
+        except BaseException as error:
+            # The worker hangs, or the disk: another close() must not wait for it. Where only this thread was
+            # interrupted another close() goes on, and so does the end of the process.
+            if self.committer.is_closed or self.worker.hangs or exits.is_insisted():
                 self._is_given_up = True
                 self.worker.leave(self.committer.close)
+            if not isinstance(error, LuckyRecorderError):
+                hear(error, self._told_failure())
             raise
-        if self.worker.error is not None:
-            self.committer.fail(None, as_ours(self.worker.error, "the recorder's worker failed"))
-        failure = self.committer.told_failure()
+        failure = self._told_failure()
         if failure is not None:
             raise failure
 
-    def _finish(self) -> None:
-        """Do all that ends a session, also if a part of it fails or is interrupted; an interrupt is raised last."""
-        interrupt: BaseException | None = None
-        failure: Exception | None = None
-        jobs = (self._end_stopped, lambda: self.worker.call(self.committer.close), self.worker.stop)
+    def _told_failure(self) -> LuckyRecorderError | None:
+        if self.worker.error is not None:
+            self.committer.fail(None, as_ours(self.worker.error, "the recorder's worker failed"))
+        return self.committer.told_failure()
+
+    def _complete(self) -> None:
+        """Have the worker write what is still to be written; what it has left when it is gone is written here."""
         try:
-            # Each may be run twice: an interrupt may have struck before it was queued, or after it.
-            for job in jobs:
-                while True:
-                    try:
-                        job()
-                    except Exception as error:
-                        failure = failure or error
-                    except BaseException as error:
-                        if interrupt is not None or exits.is_insisted():
-                            raise
-                        interrupt = error
-                        continue
-                    break
-            if failure is not None:
-                raise failure
+            self.worker.call(self.committer.close)
         finally:
-            if interrupt is not None:
-                raise interrupt
+            if not self.worker.is_running:
+                self.committer.complete()
+
+    def _end_worker(self) -> None:
+        # Not before all is written: nobody else could write the rest.
+        if self.committer.is_closed:
+            self.worker.stop()
 
     def _end_stopped(self) -> None:
         for lane in self.lanes:

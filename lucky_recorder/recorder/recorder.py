@@ -24,6 +24,7 @@ from lucky_recorder.errors import LuckyRecorderError, StateError, StreamError
 from lucky_recorder.notices import held, tell
 from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.alone import Alone, alone
+from lucky_recorder.recorder.ending import hear
 from lucky_recorder.recorder.fleet import Fleet
 from lucky_recorder.recorder.policies import index_of
 from lucky_recorder.recorder.recording import Recording
@@ -298,9 +299,13 @@ class Recorder(Alone):
             with contextlib.suppress(LuckyRecorderError):
                 self.close(f"the session stopped by itself: {error}")
         else:
-            # Whoever interrupts is heard, also where the worker hangs.
-            with contextlib.suppress(*() if isinstance(error, Exception) else (LuckyRecorderError,)):
+            try:
                 self.end(Outcome(False, Reason.ERROR), of)
+            except LuckyRecorderError as failure:
+                if isinstance(error, LuckyRecorderError):
+                    raise
+                # Whoever interrupts is heard, also where the worker hangs.
+                hear(error, failure)
 
     # Its takes.
 

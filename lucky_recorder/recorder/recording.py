@@ -223,11 +223,15 @@ class Recording:
             StreamError: If one cannot be drawn.
         """
         self._renew()
+        drawn: list[Snapshot] = self._worker.call(lambda: self._drawn(snapshots))
+        return drawn
+
+    def _drawn(self, snapshots: list[Snapshot]) -> list[Snapshot]:
+        # In the worker: what is raised in the thread that waits for it, such as a timeout, is none of a driver's.
         try:
-            drawn: list[Snapshot] = self._worker.call(lambda: [self._devices.developed(one) for one in snapshots])
+            return [self._devices.developed(one) for one in snapshots]
         except Exception as error:  # as in a stream: a driver may raise anything
             raise as_ours(error, "a picture could not be drawn") from error
-        return drawn
 
     def colors(self, snapshots: Sequence[Snapshot]) -> dict[str, NDArray[np.uint8]]:
         """Return copies of the pixels of drawn snapshots, uint8, shape ``(height, width, 3)``, by feature key."""

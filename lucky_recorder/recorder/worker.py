@@ -57,6 +57,16 @@ class Worker:
         """Whether this is the worker's own thread."""
         return threading.current_thread() is self._thread
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread takes jobs, or hangs in one."""
+        return self._is_running
+
+    @property
+    def hangs(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self._has_stalled
+
     def mark_forked(self) -> None:
         """Say so at once in a forked child, where nobody empties the queue, and wait for nothing."""
         self._is_forked = True
@@ -64,7 +74,12 @@ class Worker:
     def start(self) -> None:
         """Start the thread."""
         self._is_running = True
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # also an interrupt: nobody knows whether it runs, so it is to end as soon as it does
+            self._is_running = False
+            self._jobs.put(None)
+            raise
 
     def put(self, job: Job) -> None:
         """Queue a job; waits while the queue is full. Any number of threads may do so.
@@ -140,7 +155,7 @@ class Worker:
 
     def leave(self, last: Job) -> None:
         """Wait for this thread no more: if it ever goes on, it runs what is queued and one more job, and ends."""
-        if self._is_forked or not self._is_running or self._has_stalled:
+        if self._is_forked or not self._is_running:
             return
         self._has_stalled = True
         # Also into a full queue: who leaves does not wait for room.
