@@ -7,13 +7,13 @@ queue. So the takes come one after another, and nothing here needs a lock. What 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
 from lucky_recorder.episode.sink import Measured, Prepared, Sink
-from lucky_recorder.errors import LuckyRecorderError, MetadataError, StreamError, extended
+from lucky_recorder.errors import LuckyRecorderError, MetadataError, StreamError, extended, shown
 from lucky_recorder.recorder.losses import Losses
 from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.recorder.origin import Origin
@@ -108,7 +108,7 @@ class Committer:
         """Take note of what has failed where a take was to be committed."""
         if not self.is_written:
             self._lose(rows)
-        self.fail(take, as_ours(error, f"take {take} could not be written"))
+        self._fail_after(take, as_ours(error, f"take {take} could not be written"))
 
     def _lose(self, rows: int) -> None:
         self._counts.failed += 1
@@ -120,37 +120,44 @@ class Committer:
         All are prepared before the first is renamed, because preparing is what can fail (a full disk, a value that a
         format cannot hold) and renaming hardly can. One that cannot be prepared leaves none of them. Where renaming
         fails after all, the formats that were renamed before it have the episode: it is counted, and the error says so.
+        What is raised first is raised here, and what is raised after it is told with it.
         """
         is_broken = record.outcome.reason is Reason.STREAM_FAILED
         sinks = [sink for sink in self.sinks if sink.keeps_broken or not is_broken]
         if not sinks:
-            self._lose(record.rows)
             unlink(record.videos, record.scans)
+            self._lose(record.rows)
             return
         prepared: list[Prepared] = []
         written: list[Sink] = []
-        late: MetadataError | None = None
+        raised: list[BaseException] = []
         try:
             for sink in sinks:
-                prepared.append(sink.prepare(record))
+                prepared.append(_prepared(sink, record))
             took = _taken(prepared, lambda one: one.files())
             for sink, one in zip(sinks, prepared, strict=True):
                 try:
                     one.commit()
                 except MetadataError as error:  # the episode is whole there: the other formats are to have it too
-                    late = late or error
+                    raised.append(error)
                 written.append(sink)
         except BaseException as error:  # no temporary file must stay behind, whatever was raised
-            for one in prepared:
-                one.discard()
+            raised += [error, *_discard(sinks, prepared, len(written))]
+            first = self._first(raised)
             if not written:
                 raise
             self._count_kept(record)
-            raise _half_written(error, written, sinks) from error
+            raise _half_written(first, written, sinks) from first
         self._count_kept(record)
         self._look_ahead(took, prepared)
-        if late is not None:
-            raise late
+        if raised:
+            raise self._first(raised)
+
+    def _first(self, raised: Sequence[BaseException]) -> BaseException:
+        """Return what was raised first; what came after it is told with it."""
+        for error in raised[1:]:
+            self._losses.follow(as_ours(error, "an episode could not be written"))
+        return raised[0]
 
     def _count_kept(self, record: EpisodeRecord) -> None:
         self.is_written = True
@@ -171,6 +178,12 @@ class Committer:
         """Take note of what failed first, and in which take."""
         if self._counts.failure is None:
             self._counts.failure, self._failed = error, take
+
+    def _fail_after(self, take: int | None, error: LuckyRecorderError) -> None:
+        """As `fail`; what comes after the first is told with it."""
+        if self._counts.failure is not None:
+            self._losses.follow(error)
+        self.fail(take, error)
 
     def told_failure(self) -> LuckyRecorderError | None:
         """Return what failed first, with a count of what is not on the disk because of it; None if nothing did."""
@@ -200,10 +213,7 @@ class Committer:
             try:
                 sink.close()
             except BaseException as error:  # whatever a sink of the user's raises: the others are closed all the same
-                told = as_ours(error, f"{sink.root} could not be completed")
-                if self._counts.failure is not None:
-                    self._losses.follow(told)
-                self.fail(None, told)
+                self._fail_after(None, as_ours(error, f"{sink.root} could not be completed"))
 
 
 def as_ours(error: BaseException, what: str) -> LuckyRecorderError:
@@ -215,12 +225,29 @@ def as_ours(error: BaseException, what: str) -> LuckyRecorderError:
     return wrapped
 
 
+def _prepared(sink: Sink, record: EpisodeRecord) -> Prepared:
+    """Have a sink prepare an episode; refuse what could be neither committed nor discarded, while nothing is."""
+    one = sink.prepare(record)
+    if not all(callable(getattr(one, verb, None)) for verb in ("commit", "discard")):
+        raise StreamError(f"{sink.root}: its prepare() returned {shown(one)}; return what has commit() and discard()")
+    return one
+
+
+def _discard(sinks: Sequence[Sink], prepared: Sequence[Prepared], written: int) -> Iterator[BaseException]:
+    """Discard what was prepared and is not written; what one raises keeps no other from being discarded."""
+    for sink, one in list(zip(sinks, prepared, strict=False))[written:]:
+        try:
+            one.discard()
+        except BaseException as error:  # whatever a sink of the user's raises
+            yield as_ours(error, f"{sink.root}: temporary files may be left")
+
+
 def _taken(prepared: Sequence[Prepared], files: Callable[[Measured], Iterable[Path]]) -> Mapping[int, Taken]:
     """Return what an episode takes of each file system, in all formats together: a file of several counts once."""
-    measured = [one for one in prepared if isinstance(one, Measured)]
     try:
+        measured = [one for one in prepared if isinstance(one, Measured)]
         return taken(path for one in measured for path in files(one))
-    except Exception:  # whatever a sink of the user's raises: to foresee a full disk must cost no episode
+    except BaseException:  # whatever a sink of the user's raises: to foresee a full disk must cost no episode
         return {}
 
 

@@ -217,7 +217,7 @@ class OpenSession:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is left to write, or it is another process's to write, or a worker's that nobody waits for."""
+        """Whether nothing is left to write, or it is another process's, or a worker's that nobody waits for."""
         return not self._is_open or self._is_forked or self._is_over
 
     @property

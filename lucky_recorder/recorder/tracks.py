@@ -5,6 +5,7 @@ What snapshots hold is drawn, scanned and encoded here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,8 +212,9 @@ class Tracks:
 
 def unlink(videos: Mapping[str, FinishedVideo], scans: Mapping[str, FinishedScans]) -> None:
     """Remove the files of streams that will not be committed."""
-    for video in videos.values():
-        video.file.path.unlink(missing_ok=True)
-    for scan in scans.values():
-        if scan.proxy is not None:
-            scan.proxy.path.unlink(missing_ok=True)
+    paths = [video.file.path for video in videos.values()]
+    paths += [scan.proxy.path for scan in scans.values() if scan.proxy is not None]
+    for path in paths:
+        # As where a video is given up: it would hide what is told already, and keep the others from being removed.
+        with contextlib.suppress(OSError):
+            path.unlink()

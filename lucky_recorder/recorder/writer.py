@@ -134,9 +134,9 @@ class LaneWriter:
                 unlink(videos, scans)
                 committer.discard(ended.about.seed)
         except BaseException as error:  # whatever a library or a sink raises fails the take, not the thread
+            committer.fail_take(ended.take, ended.buffer.data_ticks * len(ended.entities), error)
             _abort(files)
             unlink(videos, scans)
-            committer.fail_take(ended.take, ended.buffer.data_ticks * len(ended.entities), error)
 
     def _finish_files(self, files: OpenFiles, ticks: int) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
         videos, scans = files.tracks.finish()
