@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lucky_recorder.episode import limits
@@ -23,7 +22,7 @@ from lucky_recorder.errors import FormatError, SettingsError, StorageError, show
 from lucky_recorder.koyu import layout, manifest
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.koyu import dataset_name
-from lucky_recorder.storage import checksums
+from lucky_recorder.storage import checksums, named
 from lucky_recorder.storage.lock import locked
 from lucky_recorder.storage.names import owned, part
 from lucky_recorder.storage.untrusted import Folder
@@ -351,7 +350,7 @@ def _declare(root: Path, name: str, kind: str, shape: tuple[int, ...], descripti
 
 def _write(path: Path, table: pa.Table) -> None:
     def verify(temporary: Path) -> None:
-        if pq.read_metadata(temporary).num_rows != table.num_rows:
+        if named.metadata_of(temporary).num_rows != table.num_rows:
             raise StorageError(f"{path}: does not hold the rows that were written")
 
-    stage(path, lambda p: pq.write_table(table, p, compression="zstd", write_page_checksum=True), verify).commit()
+    stage(path, lambda p: named.write_table(p, table), verify).commit()

@@ -19,6 +19,7 @@ from lucky_recorder.episode.parts import parts
 from lucky_recorder.errors import CaptureError, FormatError, StorageError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
+from lucky_recorder.storage import named
 from lucky_recorder.storage.space import of_rows, told_space
 from lucky_recorder.storage.untrusted import Folder, plain
 from lucky_recorder.storage.write import storage_errors, sync_file
@@ -116,13 +117,13 @@ def write(path: Path, tables: Iterable[pa.Table], rows: int, size: int | None = 
     with told_space(path, size), storage_errors(path):
         remaining = iter(tables)
         first = next(remaining)
-        with pq.ParquetWriter(path, first.schema, **options) as writer:
+        with named.writable(path) as file, pq.ParquetWriter(file, first.schema, **options) as writer:
             for table in itertools.chain([first], remaining):
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
         sync_file(path)
         # On a full disk pyarrow may close a file without an error, and without a footer.
         try:
-            held = pq.read_metadata(path).num_rows
+            held = named.metadata_of(path).num_rows
         except pa.ArrowException as error:
             raise StorageError(f"{path}: the file has no readable footer after it was closed ({error})") from error
         if held != rows:

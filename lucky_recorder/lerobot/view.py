@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.statistics import ColumnStatistics
@@ -27,6 +26,7 @@ from lucky_recorder.session.folder import CameraStream
 from lucky_recorder.session.metadata import CODEBASE_VERSION, VIEW, write_tasks
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.rebuilt import count_pixels, values_of
+from lucky_recorder.storage import named
 from lucky_recorder.storage.untrusted import format_errors
 from lucky_recorder.storage.write import link, make_folder, stage, write_json
 
@@ -109,7 +109,7 @@ def _write_data(plan: Plan) -> Iterator[dict[str, Any]]:
             place = plan.chunking.data(number)
             table = _rows(plan, episode, number, first)
             path = layout.data_path(plan.target, place)
-            stage(path, lambda p, t=table: pq.write_table(t, p, compression="zstd", write_page_checksum=True)).commit()  # type: ignore[misc]
+            stage(path, lambda p, t=table: named.write_table(p, t)).commit()  # type: ignore[misc]
             row |= {"length": table.num_rows, "dataset_from_index": first, "dataset_to_index": first + table.num_rows}
             row["episode_index"] = number
             first += table.num_rows
@@ -215,7 +215,7 @@ def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]
     table = pa.Table.from_pylist(rows, schema=pa.schema(kept))
     stage(
         layout.episodes_path(target, place),
-        lambda p: pq.write_table(table, p, compression="zstd", write_page_checksum=True),
+        lambda p: named.write_table(p, table),
     ).commit()
     if session.is_current:
         Linked().add(session.tasks_path(), target / layout.TASKS_PATH)

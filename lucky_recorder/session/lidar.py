@@ -18,6 +18,7 @@ from lucky_recorder.episode.record import FinishedScans
 from lucky_recorder.episode.schema import ScanStream
 from lucky_recorder.session import rows
 from lucky_recorder.session.layout import Chunking, scan_file
+from lucky_recorder.storage import named
 from lucky_recorder.storage.space import of_rows
 from lucky_recorder.storage.write import Staged, stage, stage_json
 
@@ -113,7 +114,7 @@ def _write(path: Path, built: Iterable[pa.Table]) -> None:
         "use_dictionary": [keys.EPISODE_INDEX, "geom_id.list.element"],
         "write_page_checksum": True,
     }
-    with pq.ParquetWriter(path, SCHEMA, **options) as writer:
+    with named.writable(path) as file, pq.ParquetWriter(file, SCHEMA, **options) as writer:
         for part in built:
             writer.write_table(part)
 

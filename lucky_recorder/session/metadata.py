@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.schema import Schema
@@ -17,6 +16,7 @@ from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
 from lucky_recorder.session.features import END_REASON, episodes_schema, features
 from lucky_recorder.session.provenance import Log
+from lucky_recorder.storage import named
 from lucky_recorder.storage.space import of_table
 from lucky_recorder.storage.write import json_bytes, stage, write_json
 from lucky_recorder.version import __version__
@@ -202,7 +202,7 @@ def _pandas_column(name: str | None, field: str, kind: str, numpy_type: str) -> 
 def _write_parquet(path: Path, table: pa.Table) -> None:
     stage(
         path,
-        lambda temporary: pq.write_table(table, temporary, compression="zstd", write_page_checksum=True),
+        lambda temporary: named.write_table(temporary, table),
         lambda temporary: rows.verify(temporary, table.num_rows),
         of_table(table),
     ).commit()

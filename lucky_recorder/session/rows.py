@@ -21,6 +21,7 @@ from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import StorageError
 from lucky_recorder.session.features import arrow_schema
+from lucky_recorder.storage import named
 from lucky_recorder.storage.space import of_rows
 from lucky_recorder.storage.untrusted import format_errors
 
@@ -131,7 +132,7 @@ def write(
     # texts do repeat.
     counted = [f.name for f in schema if pa.types.is_integer(f.type) or pa.types.is_string(f.type)]
     options = {"compression": "zstd", "use_dictionary": counted, "write_page_checksum": True}
-    with pq.ParquetWriter(path, schema, **options) as writer:
+    with named.writable(path) as file, pq.ParquetWriter(file, schema, **options) as writer:
         for rows in itertools.chain([first], remaining):
             writer.write_table(rows.replace_schema_metadata(schema.metadata), row_group_size=max(1, rows.num_rows))
 
@@ -144,7 +145,7 @@ def verify(path: Path, rows: int) -> None:
     """
     # On a full disk pyarrow may close a file without an error, and without a footer.
     try:
-        held = pq.read_metadata(path).num_rows
+        held = named.metadata_of(path).num_rows
     except (pa.ArrowInvalid, pa.ArrowException) as error:
         raise StorageError(f"{path}: the file has no readable footer after it was closed ({error})") from error
     if held != rows:
@@ -157,13 +158,17 @@ def read(path: Path) -> Iterator[pa.Table]:
     Raises:
         FormatError: If it cannot be read.
     """
-    with format_errors(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-        for group in range(file.num_row_groups):
-            yield file.read_row_group(group, use_threads=False)
+    with (
+        format_errors(path),
+        named.readable(path) as file,
+        pq.ParquetFile(file, page_checksum_verification=True) as parts,
+    ):
+        for group in range(parts.num_row_groups):
+            yield parts.read_row_group(group, use_threads=False)
 
 
 def footer(path: Path) -> list[dict[str, Any]]:
     """Return the rows of ``meta/episodes`` that a data file carries."""
-    metadata = pq.read_schema(path).metadata or {}
+    metadata = named.metadata_of(path).schema.to_arrow_schema().metadata or {}
     episodes: list[dict[str, Any]] = json.loads(metadata.get(keys.FOOTER, b"[]"))
     return episodes

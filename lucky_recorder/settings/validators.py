@@ -32,7 +32,7 @@ Rate: TypeAlias = str | Number
 T = TypeVar("T")
 
 _OUTPUT_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_HALF = "holds half a character (a surrogate); give proper Unicode"
+_HALF = "holds half a character (a surrogate)"
 # What Windows takes for a device, whatever follows a dot; it takes the raised digits for digits.
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?", re.DOTALL)
 
@@ -124,8 +124,20 @@ def text(value: str, *, field: str = "value") -> str:
     if not isinstance(value, str) or not value.strip():
         raise SettingsError.of(field, value, "give a text that is not empty")
     if _has_half_characters(value):
-        raise SettingsError.of(field, value, _HALF)
+        raise SettingsError.of(field, value, f"{_HALF}{_of_the_locale(value) or '; give proper Unicode'}")
     return value
+
+
+def _of_the_locale(value: str) -> str:
+    """Say so where the bytes behind a text are proper UTF-8, which Python was told not to read as that."""
+    try:
+        value.encode(errors="surrogateescape").decode()
+    except UnicodeError:
+        return ""
+    return (
+        f", as Python reads names as {sys.getfilesystemencoding()} in this locale, and it is UTF-8; set "
+        "PYTHONUTF8=1 in the environment, or a locale of UTF-8, such as LC_ALL=C.UTF-8"
+    )
 
 
 def _has_half_characters(value: str) -> bool:
@@ -154,7 +166,8 @@ def folder(value: str | os.PathLike[str], *, field: str = "value") -> Path:
         raise SettingsError.of(field, value, "give a folder")
     # Python has them for bytes of a name that are no text. What is written names the folder, and is text.
     if _has_half_characters(path):
-        raise SettingsError.of(field, value, _HALF)
+        remedy = _of_the_locale(path) or ": its name is no UTF-8; rename the folder, or give another"
+        raise SettingsError.of(field, value, f"{_HALF}{remedy}")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:  # ~name of a user who is not there

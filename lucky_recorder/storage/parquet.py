@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
 from lucky_recorder.files import open_file
-from lucky_recorder.storage import pages
+from lucky_recorder.storage import named, pages
 
 _TAIL = struct.Struct("<I4s")
 _MAGIC = b"PAR1"
@@ -187,13 +187,14 @@ def open_parquet(path: Path) -> Iterator[ParquetFile]:
         footer = _footer_bytes(descriptor, path)
         # A list takes a byte for each of its entries, at least: more than the footer has are none.
         bounds = {"thrift_string_size_limit": footer, "thrift_container_size_limit": footer}
-        with pq.ParquetFile(path, page_checksum_verification=True, **bounds) as file:
+        with named.readable(path) as source, pq.ParquetFile(source, page_checksum_verification=True, **bounds) as file:
             rows, schema = file.metadata.num_rows, file.metadata.schema
             if not 0 <= rows <= limits.MOST_ROWS:
                 raise FormatError(f"{path}: {rows} rows; at most {limits.MOST_ROWS} are read")
             metadata, leaves = file.metadata, map(schema.column, range(len(schema.names)))
         texts = [leaf.path for leaf in leaves if leaf.physical_type == _TEXT]
-        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts, page_checksum_verification=True) as file:
+        options = {"metadata": metadata, "read_dictionary": texts, "page_checksum_verification": True}
+        with named.readable(path) as source, pq.ParquetFile(source, **options) as file:
             yield ParquetFile(file, descriptor, path)
     finally:
         os.close(descriptor)
