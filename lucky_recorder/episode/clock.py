@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import time
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -160,6 +161,16 @@ def ticks_s(ticks: int, hz: Fraction, first: int = 0) -> NDArray[np.float64]:
 def ticks_within(seconds: float, hz: Fraction) -> int:
     """Return how many ticks start before ``seconds`` have passed (at least 1)."""
     return max(1, math.ceil(_exact(seconds) * hz))
+
+
+def now_ns() -> int:
+    """Return the nanoseconds since 1970; 0 where the system's clock says what has no date, so nothing is known."""
+    now = time.time_ns()
+    try:
+        moment(now)
+    except (ValueError, OverflowError, OSError):
+        return 0
+    return now
 
 
 def moment(moment_ns: int) -> str:

@@ -114,7 +114,7 @@ class FinishedScans(NamedTuple):
         geoms: The geom each ray hit, int32, shape ``(scans, rays)``; -1 where none.
         proxy: The finished video of the scans, if there is one.
 
-    The arrays of many scans are in a file, and can only be read.
+    The arrays can only be read; those of many scans are in a file.
     """
 
     positions: NDArray[np.float64]
@@ -134,8 +134,8 @@ class EpisodeRecord:
         data_ticks: Ticks that have rows, one per robot.
         rows: Rows.
         columns: A column per `Schema.fields`, except ``index`` and ``episode_index``; arrays of shape ``(rows, …)``.
-            One of texts is an array of objects: texts, and None where there is none. Those of a long episode are in a
-            file, and can only be read: see `lucky_recorder.episode.parts`.
+            One of texts is an array of objects: texts, and None where there is none. They can only be read; those
+            of a long episode are in a file: see `lucky_recorder.episode.parts`.
         missing: For nullable columns of numbers: bool, shape ``(rows,)``, True where there is no value.
         outcome: How it ended.
         tasks: The descriptions of the tasks that occur, by ``task_index``, ascending. One that the recording did not

@@ -7,7 +7,6 @@ commits it as an episode or discards it. A take has a number; an index is for ep
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -118,7 +117,7 @@ class Take:
         number, key, seed = mark
         self.number = number
         self.is_seeded = seed is not None
-        self.began_ns = time.time_ns()
+        self.began_ns = clock.now_ns()
         self.state = OPEN
         self.verdict: bool | None = None
         self.was_reset = self.lost_last = False

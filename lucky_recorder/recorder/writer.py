@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import TASK_INDEX
@@ -183,6 +184,10 @@ class LaneWriter:
         said = buffer.said_tasks()
         if said is not None:
             finished.columns[TASK_INDEX] = np.repeat(self._committer.tasks.indices(said), len(ended.entities))
+        # As those of a long episode, which are in a file: what one sink changed would be another's rows.
+        _seal(*finished.columns.values(), *finished.missing.values())
+        for scan in scans.values():
+            _seal(scan.positions, scan.orientations, scan.ranges, scan.geoms)
         due = self._data_ticks(ended.ticks)
         found = {len(values) for values in finished.columns.values()} | {finished.data_ticks * len(ended.entities)}
         if found != {due * len(ended.entities)}:
@@ -219,3 +224,8 @@ class LaneWriter:
 def _abort(files: OpenFiles | None) -> None:
     if files is not None:
         files.tracks.abort()
+
+
+def _seal(*arrays: NDArray[Any]) -> None:
+    for array in arrays:
+        array.flags.writeable = False

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.episode import clock
 from lucky_recorder.errors import MetadataError
 from lucky_recorder.testing import CountEnv, MemorySink
 
@@ -187,3 +188,41 @@ def test_files_that_cannot_be_removed_hide_no_error(
         env.close()
     counts = env.observer.counts
     assert (counts.kept, counts.failed) == (1, 1)
+
+
+def test_no_format_can_change_what_the_next_is_given(tmp_path: Path, run: Any, seen: Any) -> None:
+    refused: list[str] = []
+
+    class Changes(MemorySink):
+        def prepare(self, record: Any) -> Any:
+            for name, values in (*record.columns.items(), *record.missing.items()):
+                try:
+                    values[:] = 0
+                except ValueError:
+                    refused.append(name)
+            assert len(refused) == len(record.columns) + len(record.missing)
+            return super().prepare(record)
+
+    sinks = [Changes(tmp_path / "a"), MemorySink(tmp_path / "b")]
+    columns = [lr.Column("said", lambda moment: "yes", dtype="str"), lr.Column("obs", "gym:obs")]
+    env = lr.RecordSession(CountEnv(3, mujoco=True), mode="custom", columns=columns, formats=(), sinks=sinks)
+    run(env)
+    env.close()
+    assert {"said", "obs", "timestamp"} <= set(refused)
+    assert [r.columns["obs"].reshape(-1).tolist() for r in sinks[1].records] == [[0, 1, 2]]
+    assert [r.columns["said"].tolist() for r in sinks[1].records] == [["yes"] * 3]
+
+
+@pytest.mark.parametrize("now", [253_402_300_800 * 10**9, 2**80, -(2**80)], ids=["10000", "far", "before"])
+def test_a_clock_that_says_no_date_costs_no_episode(
+    tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch, now: int
+) -> None:
+    monkeypatch.setattr(clock.time, "time_ns", lambda: now)
+    env = lr.RecordSession(
+        CountEnv(3, mujoco=True), mode="robot_arm", output_dir=tmp_path, formats=("session", "koyu"),
+        koyu=lr.KoyuSettings(name="late"),
+    )  # fmt: skip
+    run(env, episodes=2)
+    env.close()
+    assert [episode.recorded_at for episode in lr.Session(env.session_path)] == [None, None]
+    assert env.observer.counts.kept == 2
