@@ -158,15 +158,15 @@ def _over(content: bytes, at: int, kind: int) -> int:
 def _over_many(content: bytes, at: int, kind: int) -> int:
     if kind in (_LIST, _SET):
         count, inner, at = _list(content, at)
-        kinds = (inner,)
+        pair: tuple[int, ...] = (inner,)
     elif kind == _MAP:
         count, at = _unsigned(content, at)
-        pair = content[at] if count else 0
-        at, kinds = at + bool(count), (pair >> 4, pair & 15)
+        both = content[at] if count else 0
+        at, pair = at + bool(count), (both >> 4, both & 15)
     else:
         raise ValueError(f"a footer with a value of kind {kind}")
     # In a list, a truth takes a byte.
-    kinds = tuple(_BYTE if kind <= _FALSE else kind for kind in kinds)
+    kinds = [_BYTE if kind <= _FALSE else kind for kind in pair]
     for _ in range(count):
         for kind in kinds:
             at = _over(content, at, kind)

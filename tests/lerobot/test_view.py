@@ -250,7 +250,9 @@ def test_tasks_that_are_no_texts_are_an_error(full_copy: Path, tmp_path: Path, t
 
     for path in full_copy.glob("meta/episodes/*/*.parquet"):
         rewrite(path, changed)
-    with pytest.raises(lr.FormatError, match=re.escape(f"episode 0: tasks is {tasks[0].as_py()!r}, expected a list of texts")):
+    with pytest.raises(
+        lr.FormatError, match=re.escape(f"episode 0: tasks is {tasks[0].as_py()!r}, expected a list of texts")
+    ):
         lr.lerobot_view(full_copy, tmp_path / "view")
 
 

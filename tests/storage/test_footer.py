@@ -52,9 +52,7 @@ def footer_of(path: Path) -> tuple[bytes, list[Leaf]]:
     length = int.from_bytes(content[-8:-4], "little")
     schema = pq.read_metadata(path).schema
     columns = map(schema.column, range(len(schema)))
-    leaves = [
-        Leaf(c.path, c.physical_type, c.length, c.max_repetition_level, c.max_definition_level) for c in columns
-    ]
+    leaves = [Leaf(c.path, c.physical_type, c.length, c.max_repetition_level, c.max_definition_level) for c in columns]
     return content[-8 - length : -8], leaves
 
 

@@ -59,4 +59,4 @@ def check_about(evidence: Evidence) -> Iterator[Fault]:
 
 def _is_there(schema: pa.Schema, column: str) -> bool:
     """Tell whether a column stands in a table, once and of its type; if not, others say so."""
-    return schema.names.count(column) == 1 and schema.field(column).type == ABOUT[column]
+    return bool(schema.names.count(column) == 1 and schema.field(column).type == ABOUT[column])
