@@ -26,6 +26,9 @@ else:
     # Only the videos of other recorders are looked into, and av is slow to import.
     probe = lazy("lucky_recorder.video.probe")
 
+# By these LeRobot finds a row.
+_NUMBERS = (keys.INDEX, keys.EPISODE_INDEX, keys.FRAME_INDEX, keys.TIMESTAMP, keys.TASK_INDEX)
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -109,6 +112,8 @@ def _columns(session: Session) -> dict[str, DeclaredColumn]:
     for name, feature in session.features.items():
         if feature.get("dtype") != "video" and name not in known:
             raise FormatError(f"{session.path / layout.INFO_PATH}: features[{name!r}]: no dtype and shape of a column")
+    if missing := [name for name in _NUMBERS if name not in known]:
+        raise FormatError(f"{session.path / layout.INFO_PATH}: features: no {missing[0]!r}, without which no view is")
     return dict(known)
 
 

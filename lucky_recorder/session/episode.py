@@ -56,10 +56,14 @@ class Episode(Told):
         """Descriptions of the tasks that occur in it.
 
         Raises:
-            FormatError: If its rows have to be asked, and cannot be read.
+            FormatError: If they are no texts, or its rows have to be asked, and cannot be read.
         """
         said = self.meta.get("tasks")
         if said is not None:
+            if not isinstance(said, list) or not all(isinstance(task, str) for task in said):
+                raise FormatError(
+                    f"{self._folder.path}: episode {self.index}: tasks is {shown(said)}, expected a list of texts"
+                )
             return tuple(said)
         # A column of ours: without it, the rows say the same.
         try:

@@ -305,6 +305,6 @@ def entities(files: Folder, name: str, episode: int) -> tuple[int, ...]:
             ids += rows[column].filter(pc.equal(ticks, first)).to_pylist() if first is not None else []
     except KeyError as error:
         raise FormatError(f"{files.path / name}: {error.args[0]}") from error
-    if not ids or len(set(ids)) < len(ids) or not all(type(i) is int for i in ids):
+    if not ids or not all(type(i) is int for i in ids) or len(set(ids)) < len(ids):
         raise FormatError(f"{files.path / name}: {column}: {ids} are no robots' ids, one for each in a tick")
     return tuple(ids)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
 from lucky_recorder.files import open_file
-from lucky_recorder.storage import named, pages
+from lucky_recorder.storage import footer, named, pages
 
 _TAIL = struct.Struct("<I4s")
 _MAGIC = b"PAR1"
@@ -184,14 +184,15 @@ def open_parquet(path: Path) -> Iterator[ParquetFile]:
     """
     descriptor = open_file(path)
     try:
-        footer = _footer_bytes(descriptor, path)
+        length = _footer_bytes(descriptor, path)
         # A list takes a byte for each of its entries, at least: more than the footer has are none.
-        bounds = {"thrift_string_size_limit": footer, "thrift_container_size_limit": footer}
+        bounds = {"thrift_string_size_limit": length, "thrift_container_size_limit": length}
         with named.readable(path) as source, pq.ParquetFile(source, page_checksum_verification=True, **bounds) as file:
             rows, schema = file.metadata.num_rows, file.metadata.schema
             if not 0 <= rows <= limits.MOST_ROWS:
                 raise FormatError(f"{path}: {rows} rows; at most {limits.MOST_ROWS} are read")
-            metadata, leaves = file.metadata, map(schema.column, range(len(schema.names)))
+            metadata, leaves = file.metadata, [_leaf(schema.column(i)) for i in range(len(schema.names))]
+        footer.refuse_unsound(_footer(descriptor, length), leaves)
         texts = [leaf.path for leaf in leaves if leaf.physical_type == _TEXT]
         options = {"metadata": metadata, "read_dictionary": texts, "page_checksum_verification": True}
         with named.readable(path) as source, pq.ParquetFile(source, **options) as file:
@@ -207,6 +208,15 @@ def _footer_bytes(descriptor: int, path: Path) -> int:
     if magic == _MAGIC and length > limits.LARGEST_FOOTER:
         raise FormatError(f"{path}: a footer of {length} bytes; at most {limits.LARGEST_FOOTER} are read")
     return max(1, min(int(length), size))
+
+
+def _footer(descriptor: int, length: int) -> bytes:
+    return os.pread(descriptor, length, os.fstat(descriptor).st_size - _TAIL.size - length)
+
+
+def _leaf(column: pq.ColumnSchema) -> footer.Leaf:
+    levels = (column.max_repetition_level, column.max_definition_level)
+    return footer.Leaf(column.path, column.physical_type, column.length, *levels)
 
 
 def plain(table: pa.Table) -> pa.Table:

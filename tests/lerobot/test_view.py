@@ -225,6 +225,8 @@ def info_with(**fields: object) -> Callable[[dict], object]:
         lambda info: info["features"]["action"].pop("shape"),
         lambda info: info["features"]["action"].update(shape=[10**9, 10**9]),
         lambda info: info["features"].update(gone={"dtype": "float64", "shape": [1]}),
+        lambda info: info["features"].pop("episode_index"),
+        lambda info: info["features"].pop("index"),
         info_with(robots=[], features={}),
         info_with(data_path="../../x"),
         info_with(hz="fast"),
@@ -238,6 +240,20 @@ def test_a_broken_session_is_an_error(full_copy: Path, tmp_path: Path, change: C
     with pytest.raises(lr.FormatError, match=re.escape(str(full_copy))):
         lr.lerobot_view(full_copy, tmp_path / "view")
     assert not (tmp_path / "view/meta").exists()
+
+
+@pytest.mark.parametrize("tasks", [pa.array([[3]]), pa.array([[None]], pa.list_(pa.string())), pa.array(["lift"])])
+def test_tasks_that_are_no_texts_are_an_error(full_copy: Path, tmp_path: Path, tasks: pa.Array) -> None:
+    def changed(table: pa.Table) -> pa.Table:
+        number = table.column_names.index("tasks")
+        return table.set_column(number, "tasks", pa.chunked_array([tasks] * table.num_rows))
+
+    for path in full_copy.glob("meta/episodes/*/*.parquet"):
+        rewrite(path, changed)
+    with pytest.raises(
+        lr.FormatError, match=re.escape(f"episode 0: tasks is {tasks[0].as_py()!r}, expected a list of texts")
+    ):
+        lr.lerobot_view(full_copy, tmp_path / "view")
 
 
 def test_nothing_is_made_of_a_session_without_an_episode(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import lucky_recorder as lr
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.session.reader import Session
+from tests.session.breaking import rewrite
 from tests.session.building import Recording
 
 FRONT = "observation.images.Front"
@@ -265,3 +266,16 @@ def test_absurdly_many_rows(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("lucky_recorder.episode.limits.MOST_ROWS", 5)
     with pytest.raises(lr.FormatError, match="at most 5 are read"):
         Session(copy).episode(0).rows()
+
+
+@pytest.mark.parametrize("kind", ["lists", "texts", "nothing"])
+def test_robots_whose_ids_are_no_numbers(copy: Path, kind: str) -> None:
+    def changed(table: pa.Table) -> pa.Table:
+        number, rows = table.column_names.index("robot_id"), table.num_rows
+        values = {"lists": [[1]] * rows, "texts": ["1"] * rows, "nothing": [None] * rows}[kind]
+        return table.set_column(number, "robot_id", pa.array(values))
+
+    for path in copy.glob("data/*/*.parquet"):
+        rewrite(path, changed)
+    with pytest.raises(lr.FormatError, match=r"file-\d+\.parquet: robot_id: .* are no robots' ids"):
+        Session(copy).entity_ids  # noqa: B018

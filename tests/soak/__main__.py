@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.soak import longer, memory, undisturbed
 from tests.soak.figures import told
 
 _NOTES = Path("build/soak")
+_MEMORY = "/dev/shm"
 
 
 class Attack(NamedTuple):
@@ -33,11 +35,13 @@ class Attack(NamedTuple):
         name: What it is called: ``python -m tests.soak.NAME --seed S --first N --count M``.
         count: How many strikes there are.
         piece: How many of them are done at once.
+        is_in_memory: Whether its folders may be in memory. They are made by the thousand, and no disk is tried there.
     """
 
     name: str
     count: int
     piece: int
+    is_in_memory: bool = False
 
 
 # The long pieces first, so that no core is left with one at the end.
@@ -45,10 +49,10 @@ ATTACKS = (
     Attack("crashes", 60, 2),
     Attack("longer", len(longer.TESTS), 1),
     Attack("signals", 200, 20),
-    Attack("machine", 10, 1),
+    Attack("machine", 10, 1, is_in_memory=True),
     Attack("undisturbed", len(undisturbed.ENVS), 2),
     Attack("memory", len(memory.MEASURED), 1),
-    Attack("hostile", 2000, 100),
+    Attack("hostile", 2000, 100, is_in_memory=True),
 )
 
 
@@ -58,6 +62,7 @@ class Piece(NamedTuple):
     name: str
     first: int
     count: int
+    is_in_memory: bool
 
     @property
     def key(self) -> str:
@@ -68,15 +73,22 @@ class Piece(NamedTuple):
         """Run it; returns its figures, None if it broke, and all that it printed."""
         numbers = ["--seed", seed, "--first", self.first, "--count", self.count]
         command = [sys.executable, "-m", f"tests.soak.{self.name}", *map(str, numbers)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        place = {"TMPDIR": _MEMORY} if self.is_in_memory and _has_room(_MEMORY) else {}
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=os.environ | place
+        )
         figures = told(done.stdout)
         return figures if done.returncode in (0, 1) else None, done.stdout
+
+
+def _has_room(folder: str) -> bool:
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 2 << 30
 
 
 def pieces(only: str | None) -> list[Piece]:
     """Return all pieces there are, or those of one attack."""
     return [
-        Piece(attack.name, first, min(attack.piece, attack.count - first))
+        Piece(attack.name, first, min(attack.piece, attack.count - first), attack.is_in_memory)
         for attack in ATTACKS
         if only in (None, attack.name)
         for first in range(0, attack.count, attack.piece)

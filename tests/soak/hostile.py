@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ Spoil = Callable[[Path, Outside, random.Random], str]
 
 MOST_MB = 500
 _PATIENCE_S = 30
+_MOST_WAITING = 6
 # What reads each kind of folder, and whether it may change it.
 _GROUPS = (
     ("session", SESSION, False),
@@ -73,43 +75,57 @@ def attack(
     only: str | None = None,
     spoil: Spoil = spoil,
 ) -> Iterator[Finding]:
-    """Spoil copies of good folders, and read them, each number in a child of its own."""
+    """Spoil copies of good folders, and read them in a child; where it dies, another one goes on with the next."""
+    left = list(numbers)
+    with tempfile.TemporaryDirectory(prefix="hostile-", ignore_cleanup_errors=True) as root:
+        while left:
+            read = partial(_read_each, bases, seed, left, only, Path(root), spoil)
+            told = first = Finding(left[0], "?", "?", "")
+            for told in _in_a_child(read, first):
+                yield from [told] if told.what else []
+            # If it has died, the next one goes on behind what killed it.
+            left = left[left.index(told.number) + 1 :]
+
+
+def _read_each(
+    bases: Mapping[str, list[Path]], seed: int, numbers: Iterable[int], only: str | None, root: Path, spoil: Spoil
+) -> Iterator[Finding]:
     for number in numbers:
-        yield from _one(bases, seed, number, only, spoil)
-
-
-def _one(bases: Mapping[str, list[Path]], seed: int, number: int, only: str | None, spoil: Spoil) -> Iterator[Finding]:
-    work = Path(tempfile.mkdtemp(prefix="hostile-"))
-    try:
-        reader, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            _as_child(lambda: _read_all(bases, seed, number, only, work, spoil), write)
-        os.close(write)
-        with os.fdopen(reader) as told:
-            lines = [json.loads(line) for line in told]
-        _, status = os.waitpid(child, 0)
-        yield from (Finding(number, *line) for line in lines if line[2])
-        if status:
-            last = lines[-1] if lines else ["?", "?", ""]
-            how = f"killed by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {status}"
-            yield Finding(number, last[0], last[1], how)
-    finally:
+        work = root / str(number)
+        yield from (Finding(number, *told) for told in _read_all(bases, seed, number, only, work, spoil))
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _as_child(read_all: Callable[[], Iterator[list[str]]], write: int) -> None:
+def _in_a_child(read: Callable[[], Iterator[Finding]], last: Finding) -> Iterator[Finding]:
+    """Go through what a child tells of what it does; the last thing is how it died, if it did."""
+    reader, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _as_child(read, last, write)
+    os.close(write)
+    with os.fdopen(reader) as lines:
+        for line in lines:
+            last = Finding(*json.loads(line))
+            yield last
+    _, status = os.waitpid(child, 0)
+    if status:
+        how = f"killed by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {status}"
+        yield last._replace(what=how)
+
+
+def _as_child(read: Callable[[], Iterator[Finding]], last: Finding, write: int) -> None:
     warnings.simplefilter("ignore")
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115, it ends with the child
     os.fsync = lambda descriptor: None
     status = 1
     try:
-        for line in read_all():
-            os.write(write, (json.dumps(line) + "\n").encode())
+        for last in read():
+            os.write(write, (json.dumps(last) + "\n").encode())
         status = 0
     except BaseException:
-        os.write(write, (json.dumps(["harness", "", traceback.format_exc()]) + "\n").encode())
+        harness = last._replace(reader="harness", what=traceback.format_exc())
+        os.write(write, (json.dumps(harness) + "\n").encode())
     finally:
         os._exit(status)
 
@@ -138,7 +154,9 @@ def _outcome(read: Reader, folder: Path, outside: Path, target: Path, may_change
     target.mkdir(exist_ok=True)
     before = (_told(outside), None if may_change else _told(folder))
     started = peak_mb(reset=True)
-    signal.alarm(_PATIENCE_S)
+    # What works gets its time of the processor, however busy the machine is; what waits, for a pipe say, uses none.
+    signal.setitimer(signal.ITIMER_PROF, _PATIENCE_S)
+    signal.alarm(_MOST_WAITING * _PATIENCE_S)
     what = ""
     try:
         read(folder, target)
@@ -149,6 +167,7 @@ def _outcome(read: Reader, folder: Path, outside: Path, target: Path, may_change
         ours = [f"{Path(f.filename).name}:{f.lineno}" for f in where if "lucky_recorder/" in f.filename]
         what = f"{type(error).__module__}.{type(error).__name__}: {str(error)[:150]!r} at {' < '.join(ours[::-1][:5])}"
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
     used = peak_mb() - started
     if used > MOST_MB:
@@ -210,10 +229,12 @@ def good_folders(root: Path) -> dict[str, list[Path]]:
     lr.checksum(dataset)
     bases = {"session": [small.root, _cut_short(root), full], "koyu": [dataset]}
     # Each reader once, on what is good: its modules are imported here, and not in every child anew.
-    for kind, readers in (("session", SESSION), ("koyu", DATASET)):
+    for kind, readers, may_change in _GROUPS:
         for name, read in readers.items():
-            (root / "once" / name).mkdir(parents=True)
-            read(bases[kind][0], root / "once" / name)
+            once = root / "once" / name
+            once.mkdir(parents=True)
+            folder = bases[kind][0]
+            read(shutil.copytree(folder, once / folder.name) if may_change else folder, once)
     return bases
 
 
@@ -245,11 +266,10 @@ def main() -> int:
     figures: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as root:
         bases = good_folders(Path(root))
-        for number in range(given.first, given.first + given.count):
-            figures.update(dict.fromkeys(readers, 1))
-            for finding in attack(bases, given.seed, [number], given.only):
-                figures["wrong"] += 1
-                print(f"{finding.number}: {finding.reader}: {finding.done!r}: {finding.what}", flush=True)
+        figures.update(dict.fromkeys(readers, given.count))
+        for finding in attack(bases, given.seed, range(given.first, given.first + given.count), given.only):
+            figures["wrong"] += 1
+            print(f"{finding.number}: {finding.reader}: {finding.done!r}: {finding.what}", flush=True)
     return tell(figures)
 
 

@@ -207,7 +207,11 @@ def rename_stream(folder: Path, outside: Outside, rng: Random) -> str:
             text = path.read_text(encoding="utf-8", errors="replace")
             path.write_text(text.replace(json.dumps(VIDEO_KEY), json.dumps(prefix + key)), encoding="utf-8")
     for path in folder.rglob("meta/episodes/*/*.parquet"):
-        table = pq.read_table(path, partitioning=None)
+        try:
+            table = pq.read_table(path, partitioning=None)
+        except (OSError, ValueError, TypeError):
+            # Something else has spoilt it before.
+            continue
         names = [n.replace(VIDEO_KEY + "/", prefix + key + "/") for n in table.column_names]
         pq.write_table(table.rename_columns(names), path)
     return f"a stream is called {prefix + key!r}"

@@ -18,7 +18,6 @@ from lucky_recorder.koyu.manifest import Description
 from lucky_recorder.koyu.overlays import names, read_overlay, write_overlay
 from lucky_recorder.koyu.writer import DatasetWriter
 from lucky_recorder.lerobot.view import lerobot_view
-from lucky_recorder.session.check import check_session
 
 Reader = Callable[[Path, Path], object]
 
@@ -70,15 +69,8 @@ def _read_episode(session: lr.Session, episode: lr.session.reader.Episode) -> No
             part()
 
 
-def lerobot(folder: Path, target: Path) -> None:
-    for depth in (False, True):
-        with contextlib.suppress(LuckyRecorderError):
-            lerobot_view(folder, target / f"view-{depth}", robot=None, depth=depth)
-
-
-def check(folder: Path, target: Path) -> None:
-    for fault in check_session(folder):
-        repr(fault)
+def lerobot_with_depth(folder: Path, target: Path) -> None:
+    lerobot_view(folder, target / "view", robot=None, depth=True)
 
 
 def read_dataset(folder: Path, target: Path) -> None:
@@ -127,11 +119,10 @@ def annotate(folder: Path, target: Path) -> None:
 
 SESSION: dict[str, Reader] = {
     "Session": read_session,
-    "check": check,
-    "lerobot": lerobot,
+    "lerobot_view": lerobot_with_depth,
     "info": lambda folder, target: _run("info", folder),
     "sheet": lambda folder, target: _run("info", folder, "--frame", "0:1", "--output", target / "frame.png"),
-    "check command": lambda folder, target: _run("check", folder, "--no-decode"),
+    "check": lambda folder, target: _run("check", folder, "--no-decode"),
     "check --deep": lambda folder, target: _run("check", "--deep", folder),
     "check --lerobot": lambda folder, target: _run("check", folder, "--lerobot"),
     "lerobot command": lambda folder, target: _run("lerobot", folder, target / "view"),

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from lucky_recorder.episode import clock
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.session.about import as_object
@@ -48,8 +50,13 @@ def check_about(evidence: Evidence) -> Iterator[Fault]:
         is_told = any(row.get(column) is not None for column in _EXPECTED)
         for column, (is_right, expected) in _EXPECTED.items():
             value = row.get(column)
-            is_there = column in tables[name].column_names and tables[name].schema.field(column).type == ABOUT[column]
+            is_there = _is_there(tables[name].schema, column)
             if value is None and is_there and is_told and column in _ALWAYS:
                 yield Fault(name, number, f"{column} is empty, expected {expected}")
             elif value is not None and is_there and not is_right(value):
                 yield Fault(name, number, f"{column} is {shown(value)}, expected {expected}")
+
+
+def _is_there(schema: pa.Schema, column: str) -> bool:
+    """Tell whether a column stands in a table, once and of its type; if not, others say so."""
+    return bool(schema.names.count(column) == 1 and schema.field(column).type == ABOUT[column])

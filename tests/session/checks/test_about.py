@@ -65,6 +65,12 @@ def test_a_column_of_another_type_is_a_fault_and_reads_as_nothing(copy: Path) ->
     assert pq.read_schema(copy / META).field("seed").type == pa.int64()
 
 
+@pytest.mark.parametrize("column", ["seed", "lane", "end_reason", "duration_s"])
+def test_a_column_that_stands_twice_is_a_fault(copy: Path, column: str) -> None:
+    rewrite(copy / META, lambda table: table.append_column(column, table[column]))
+    assert Fault(META, None, "a column stands twice") in check_session(copy, decode=False)
+
+
 def test_annotations_that_are_no_json_are_an_error_of_ours(copy: Path) -> None:
     rewrite(copy / META, with_value("annotations", 0, "{"))
     broken = [e for e in lr.Session(copy) if e.meta["annotations"] == "{"]

@@ -1,0 +1,190 @@
+"""What a Parquet file's footer says of its columns, looked at before the library is asked.
+
+The library reads a footer as a whole and believes it. What it cannot believe of one column it notices only when that
+column is asked for, and some of that ends the process and raises nothing. So this is looked for here: counts of levels
+and statistics that do not fit their column, and columns that are encrypted. A footer is in Thrift's compact form
+(Parquet: FileMetaData), and what is read here the library has already read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+# Thrift's kinds of values.
+_FALSE, _BYTE, _WHOLE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 2, 3, (4, 5, 6), 7, 8, 9, 10, 11, 12
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_TEXT = "BYTE_ARRAY"
+# Parquet's types by their numbers.
+_TYPES = (*_WIDTHS, _TEXT, "FIXED_LEN_BYTE_ARRAY")
+# The fields on the way to what is looked at.
+_ROW_GROUPS, _COLUMNS, _ABOUT, _ENCRYPTED = 4, 1, 3, (8, 9)
+_TYPE, _STATISTICS, _SIZES = 1, 12, 16
+_ENDS = (1, 2, 5, 6)
+_UNENCODED, _REPETITIONS, _DEFINITIONS = 1, 2, 3
+
+# Goes over a value: takes the footer, where the value begins and its kind, and returns where it ends.
+_Reader = Callable[[bytes, int, int], int]
+
+
+class Leaf(NamedTuple):
+    """A column as the schema has it.
+
+    Attributes:
+        path: Its name.
+        physical_type: How Parquet stores it.
+        length: Bytes of a value, where the type leaves that open.
+        repetitions: The highest level of repetition.
+        definitions: The highest level of definition.
+    """
+
+    path: str
+    physical_type: str
+    length: int
+    repetitions: int
+    definitions: int
+
+
+def refuse_unsound(footer: bytes, leaves: Sequence[Leaf]) -> None:
+    """Refuse a footer that would end the process when one of its columns is asked for.
+
+    Args:
+        footer: Its bytes, without the length and the mark behind it.
+        leaves: The columns, as its schema has them.
+
+    Raises:
+        ValueError: If what it says of a column does not fit the column.
+    """
+    readers = [_chunk_reader(leaf) for leaf in leaves]
+
+    def group(content: bytes, at: int, kind: int) -> int:
+        return _struct(content, at, {_COLUMNS: columns})
+
+    def columns(content: bytes, at: int, kind: int) -> int:
+        count, inner, at = _list(content, at)
+        if count != len(readers):
+            raise ValueError(f"a row group of {count} columns, and a schema of {len(readers)}")
+        for read in readers:
+            at = read(content, at, inner)
+        return at
+
+    def groups(content: bytes, at: int, kind: int) -> int:
+        count, inner, at = _list(content, at)
+        for _ in range(count):
+            at = group(content, at, inner)
+        return at
+
+    try:
+        _struct(footer, 0, {_ROW_GROUPS: groups})
+    except IndexError:
+        raise ValueError("a footer that ends too soon") from None
+
+
+def _chunk_reader(leaf: Leaf) -> _Reader:
+    """Return what reads all that is said of a column in one row group."""
+    width = _WIDTHS.get(leaf.physical_type, None if leaf.physical_type == _TEXT else leaf.length)
+
+    def typed(content: bytes, at: int, kind: int) -> int:
+        number, after = _unsigned(content, at)
+        # Zigzag: what is not negative is doubled.
+        if _TYPES[number >> 1 : (number >> 1) + 1] != (leaf.physical_type,) or number & 1:
+            raise ValueError(f"column {leaf.path!r}: stored as another type than {leaf.physical_type}")
+        return after
+
+    def end(content: bytes, at: int, kind: int) -> int:
+        length, start = _unsigned(content, at)
+        if width is not None and length not in (0, width):
+            raise ValueError(f"column {leaf.path!r}: statistics of {length} bytes, for values of {width}")
+        return start + length
+
+    def levels(highest: int) -> _Reader:
+        def read(content: bytes, at: int, kind: int) -> int:
+            count, _, _ = _list(content, at)
+            if count not in (0, highest + 1):
+                raise ValueError(f"column {leaf.path!r}: counts of {count} levels, of which it has {highest + 1}")
+            return _over(content, at, kind)
+
+        return read
+
+    def unencoded(content: bytes, at: int, kind: int) -> int:
+        if leaf.physical_type != _TEXT:
+            raise ValueError(f"column {leaf.path!r}: a length of texts, for numbers")
+        return _over(content, at, kind)
+
+    def encrypted(content: bytes, at: int, kind: int) -> int:
+        raise ValueError(f"column {leaf.path!r} is encrypted")
+
+    sizes = {_UNENCODED: unencoded, _REPETITIONS: levels(leaf.repetitions), _DEFINITIONS: levels(leaf.definitions)}
+    about = {_TYPE: typed, _STATISTICS: _inside(dict.fromkeys(_ENDS, end)), _SIZES: _inside(sizes)}
+    return _inside({_ABOUT: _inside(about), **dict.fromkeys(_ENCRYPTED, encrypted)})
+
+
+def _inside(readers: Mapping[int, _Reader]) -> _Reader:
+    """Return what goes over a struct and reads some of its fields."""
+    return lambda content, at, kind: _struct(content, at, readers)
+
+
+def _struct(content: bytes, at: int, readers: Mapping[int, _Reader]) -> int:
+    number = 0
+    while (byte := content[at]) != 0:
+        at += 1
+        if step := byte >> 4:
+            number += step
+        else:
+            raw, at = _unsigned(content, at)
+            number = (raw >> 1) ^ -(raw & 1)
+        at = readers.get(number, _over)(content, at, byte & 15)
+    return at + 1
+
+
+def _over(content: bytes, at: int, kind: int) -> int:
+    """Go over a value, whatever it holds."""
+    if kind in _WHOLE:
+        while content[at] > 127:
+            at += 1
+        return at + 1
+    if kind <= _FALSE:
+        return at
+    if kind == _BINARY:
+        length, at = _unsigned(content, at)
+        return at + length
+    if kind == _STRUCT:
+        return _struct(content, at, {})
+    if kind in (_BYTE, _DOUBLE):
+        return at + (1 if kind == _BYTE else 8)
+    return _over_many(content, at, kind)
+
+
+def _over_many(content: bytes, at: int, kind: int) -> int:
+    if kind in (_LIST, _SET):
+        count, inner, at = _list(content, at)
+        pair: tuple[int, ...] = (inner,)
+    elif kind == _MAP:
+        count, at = _unsigned(content, at)
+        both = content[at] if count else 0
+        at, pair = at + bool(count), (both >> 4, both & 15)
+    else:
+        raise ValueError(f"a footer with a value of kind {kind}")
+    # In a list, a truth takes a byte.
+    kinds = [_BYTE if kind <= _FALSE else kind for kind in pair]
+    for _ in range(count):
+        for kind in kinds:
+            at = _over(content, at, kind)
+    return at
+
+
+def _list(content: bytes, at: int) -> tuple[int, int, int]:
+    """Return how many values a list has, of which kind, and where they begin."""
+    byte = content[at]
+    count, at = (byte >> 4, at + 1) if byte >> 4 < 15 else _unsigned(content, at + 1)
+    return count, byte & 15, at
+
+
+def _unsigned(content: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while (byte := content[at]) > 127:
+        number |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if shift > 63:
+            raise ValueError("a footer with a number without end")
+    return number | byte << shift, at + 1
