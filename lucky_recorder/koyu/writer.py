@@ -6,13 +6,13 @@ import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu import layout
-from lucky_recorder.koyu.bundle import Bundle
+from lucky_recorder.koyu.bundle import Bundle, Whole
 from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
 from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.home import Home
@@ -81,18 +81,25 @@ class DatasetWriter:
             StorageError: If the file system refuses, if the dataset is not where it was, or if there is a bundle of
                 that id. Nothing is left behind then.
         """
+        return self._prepared(bundle, lambda folder: bundles.write(folder, bundle))
+
+    def take_over(self, bundle: Whole) -> PreparedBundle:
+        """Link the files of a bundle that is committed elsewhere; errors as for `prepare`, and of a broken file."""
+        return self._prepared(bundle, lambda folder: bundles.take_over(folder, bundle))
+
+    def _prepared(self, bundle: Bundle | Whole, write: Callable[[Path], None]) -> PreparedBundle:
         self.home.check()
         prepared = PreparedBundle(self, bundle, self.workshop / bundle.id)
         # Here as well as in `commit`: preparing is where an episode may still be refused for all formats together.
         self._refuse_twin(bundle)
         try:
-            bundles.write(prepared.folder, bundle)
+            write(prepared.folder)
         except BaseException:  # no workshop must stay behind, whatever was raised
             prepared.discard()
             raise
         return prepared
 
-    def _refuse_twin(self, bundle: Bundle) -> None:
+    def _refuse_twin(self, bundle: Bundle | Whole) -> None:
         if self.has(bundle.capture_id):
             raise StorageError(
                 f"{self._episodes / bundle.id}: is there already, and bundles are never replaced; "
@@ -187,7 +194,7 @@ class PreparedBundle:
         bundle: What is in them.
     """
 
-    def __init__(self, writer: DatasetWriter, bundle: Bundle, folder: Path) -> None:
+    def __init__(self, writer: DatasetWriter, bundle: Bundle | Whole, folder: Path) -> None:
         self.folder = folder
         self.bundle = bundle
         self._writer = writer
