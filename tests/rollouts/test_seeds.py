@@ -24,7 +24,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("seed", [-3, 1.5, True, "7", 2**63])
 def test_a_seed_that_is_none_is_refused_before_anything_is_made(tmp_path: Path, workers: int, seed: Any) -> None:
-    with pytest.raises(lr.SettingsError, match="seed=.*give a whole number from 0"):
+    with pytest.raises(lr.SettingsError, match=r"seed=.*give a whole number from 0"):
         lr.collect(maker(tmp_path), Wandering(), episodes=1, seed=seed, workers=workers)
     assert not list(tmp_path.iterdir())
 
