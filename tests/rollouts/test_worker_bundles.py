@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pyarrow.parquet as pq
 import pytest
 
@@ -211,3 +213,24 @@ def test_long_rows_are_moved_part_after_part(tmp_path: Path, monkeypatch: pytest
     assert snapshot(tmp_path / "cubes") == snapshot(tmp_path / "alone/cubes")
     (first, *_) = (tmp_path / "cubes").glob("episodes/*/data.parquet")
     assert pq.ParquetFile(first).num_row_groups > 1
+
+
+def twins(folder: Path) -> lr.RecordSession:
+    return lr.RecordSession(
+        gym.make("LuckyRecorder/TwinArms-v0"),
+        output_dir=folder,
+        robots=["left_base", "right_base"],
+        max_episode_length_s=0.1,
+        koyu=lr.KoyuSettings("cubes", **SETTLED),
+    )
+
+
+def test_every_robot_has_its_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lr.collect(functools.partial(twins, tmp_path / "alone"), episodes=3)
+    monkeypatch.setattr(gather, "Workers", Inline)
+    lr.collect(functools.partial(twins, tmp_path / "workers"), episodes=3, workers=2)
+    assert [read.sidecar["robot"] for read in read_dataset(tmp_path / "workers/cubes")] == [
+        "left_base",
+        "right_base",
+    ] * 3
+    assert snapshot(tmp_path / "workers/cubes") == snapshot(tmp_path / "alone/cubes")
