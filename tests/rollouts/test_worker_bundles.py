@@ -16,6 +16,8 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.rollouts import bundles, gather
 from lucky_recorder.rollouts.collect import Summary
+from lucky_recorder.rollouts.pieces import Attempt
+from lucky_recorder.rollouts.shards import are_written
 from lucky_recorder.testing import check_koyu, check_session
 from tests.koyu.making import read_dataset, read_manifest, snapshot
 from tests.rollouts.inline import Inline
@@ -234,3 +236,19 @@ def test_every_robot_has_its_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "right_base",
     ] * 3
     assert snapshot(tmp_path / "workers/cubes") == snapshot(tmp_path / "alone/cubes")
+
+
+def test_of_a_dead_worker_an_attempt_counts_only_if_every_format_has_it(tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    once.touch()
+    session = collected(maker(tmp_path, once), 1, episodes=1).path
+    assert session is not None
+    (place,) = (tmp_path / "cubes/episodes").glob("ep_*")
+    attempt = Attempt(0, 0, 3, True, "verdict", 0, None, (place,))
+    discarded = attempt._replace(episode=None, bundles=())
+    lost = attempt._replace(bundles=(place.with_name("ep_lost"),))
+    for shard in (session, tmp_path / "cubes"):
+        assert are_written(shard, [discarded, attempt])
+        assert not are_written(shard, [attempt, lost])
+    assert not are_written(session, [attempt, attempt._replace(episode=1)])
+    assert are_written(tmp_path / "nothing", [discarded])
