@@ -16,8 +16,12 @@ import typer
 from lucky_recorder.cli.check import check
 from lucky_recorder.cli.console import Bar
 from lucky_recorder.cli.exits import INTERRUPTED
+from lucky_recorder.cli.koyu import check as check_dataset
 from lucky_recorder.cli.lines import say
 from lucky_recorder.errors import GLError, SettingsError, StateError
+from lucky_recorder.koyu.layout import GOOD_REWARD
+from lucky_recorder.koyu.manifest import is_reward
+from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.collect import Summary, collect
 from lucky_recorder.rollouts.policies import MakePolicy, resolve_policy
@@ -105,7 +109,7 @@ def record_plan(plan: Plan) -> Path:
     """Record, and check what was recorded; without OpenGL, without pictures.
 
     Returns:
-        The session's folder.
+        The session's folder, or the dataset's where only bundles are written.
 
     Raises:
         LuckyRecorderError: If it cannot be recorded.
@@ -120,15 +124,21 @@ def record_plan(plan: Plan) -> Path:
         say(f"no pictures will be recorded: {error}", error=True)
         blind = attrs.evolve(plan.settings, record_cameras=False)
         path, summary = _record(attrs.evolve(plan, settings=blind))
-    check(path)
-    say(_told(path, summary))
+    # What both formats have is the same: the bundles' rows come from the session's, and their videos are its own.
+    (check if _what(plan) == "session" else check_dataset)(path)
+    say(_told(plan, path, summary))
     return path
+
+
+def _what(plan: Plan) -> str:
+    """Return what the first format that is written makes."""
+    return "session" if "session" in plan.settings.written_formats else "dataset"
 
 
 def _record(plan: Plan) -> tuple[Path, Summary]:
     path, summary = _record_together(plan) if plan.workers > 1 else _record_here(plan)
     if path is None:
-        raise StateError("no episode was kept, so there is no session")
+        raise StateError(f"no episode was kept, so there is no {_what(plan)}")
     return path, summary
 
 
@@ -140,7 +150,7 @@ def _record_together(plan: Plan) -> tuple[Path | None, Summary]:
             make_env, policy, episodes=plan.episodes, seed=plan.seed, workers=plan.workers, on_episode=bar.show
         )
         bar.show(summary)
-    say(f"session: {summary.path}")
+    say(f"{_what(plan)}: {summary.path}")
     return summary.path, summary
 
 
@@ -156,7 +166,7 @@ def _record_here(plan: Plan) -> tuple[Path | None, Summary]:
         raise typer.Exit(INTERRUPTED) from None
     finally:  # also after an error: what was recorded until then is on the disk
         if env.session_path is not None:
-            say(f"session: {env.session_path}")
+            say(f"{_what(plan)}: {env.session_path}")
     # Where as many are there already, none was recorded.
     return env.session_path or plan.settings.resume, summary
 
@@ -193,9 +203,10 @@ def _make_env(plan: Plan) -> Any:
         raise SettingsError.of("env", plan.env, f"gymnasium cannot make it: {error}") from error
 
 
-def _told(path: Path, summary: Summary) -> str:
-    episodes = [episode.success for episode in Session(path)]
-    # A session that was gone on with has more of them.
+def _told(plan: Plan, path: Path, summary: Summary) -> str:
+    what = _what(plan)
+    episodes = [e.success for e in Session(path)] if what == "session" else _verdicts(path)
+    # What was gone on with, or added to, has more of them.
     before = len(episodes) - summary.kept
     succeeded = sum(episodes[before:])
     return (
@@ -203,5 +214,11 @@ def _told(path: Path, summary: Summary) -> str:
         f"{summary.steps} steps in {summary.seconds:.1f} s, {summary.steps_per_second:.0f} a second"
         + (f"; {summary.wanted} still wanted" if summary.wanted else "")
         + (f"; {summary.surplus} more were finished and left out" if summary.surplus else "")
-        + (f"; the session has {len(episodes)} episodes" if before else "")
+        + (f"; the {what} has {len(episodes)} episodes" if before else "")
     )
+
+
+def _verdicts(dataset: Path) -> list[bool]:
+    """Return whether each episode of a dataset has succeeded; of one with several robots, each robot's bundle has."""
+    listed = Dataset(dataset).manifest["episodes"]
+    return [is_reward(one.get("reward")) and one["reward"] >= GOOD_REWARD for one in listed]

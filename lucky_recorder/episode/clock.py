@@ -139,6 +139,15 @@ def tick_ns(tick: int, hz: Fraction) -> int:
     return round(int(tick) * NANOSECONDS / hz)
 
 
+def end_ns(began_ns: int, ticks: int, hz: Fraction) -> int:
+    """Return when so many ticks are over that began at a moment of whole microseconds, as such a moment again.
+
+    It is rounded up: what follows must not begin before.
+    """
+    # `-lasted //` rounds down.
+    return began_ns - -tick_ns(ticks, hz) // MICROSECOND_NS * MICROSECOND_NS
+
+
 def ticks_ns(ticks: int, hz: Fraction, first: int = 0) -> NDArray[np.int64]:
     """Return the times of so many ticks from ``first`` on, in nanoseconds, int64, shape ``(ticks,)``."""
     step, end = NANOSECONDS * hz.denominator, first + ticks

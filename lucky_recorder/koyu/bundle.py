@@ -36,6 +36,32 @@ class Bundle:
         return layout.bundle_name(self.capture_id)
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A bundle that is committed elsewhere, and is to stand in another dataset.
+
+    Attributes:
+        files: Its files, by their name in it.
+        sidecar: The content of ``episode.json`` as it is to be.
+        later_ns: By how much its rows are to be later, nanoseconds; below 0 for earlier.
+    """
+
+    files: Mapping[str, Path]
+    sidecar: Mapping[str, Any]
+    later_ns: int = 0
+
+    @property
+    def capture_id(self) -> str:
+        """The id that it is to have: 32 hexadecimal digits."""
+        capture_id: str = self.sidecar["capture_id"]
+        return capture_id
+
+    @property
+    def id(self) -> str:
+        """The bundle's id, and its folder's name."""
+        return layout.bundle_name(self.capture_id)
+
+
 def write(folder: Path, bundle: Bundle) -> None:
     """Write a bundle's files into a new folder, durably.
 
@@ -81,6 +107,22 @@ def link_files(folder: Path, files: Mapping[str, Path], sidecar: Mapping[str, An
     with storage_errors(folder):
         for one in sorted(folders, reverse=True):
             sync_folder(one)
+
+
+def take_over(folder: Path, bundle: Whole) -> None:
+    """Make a new folder of a bundle that is committed elsewhere, durably: what stays as it was is linked.
+
+    Raises:
+        FormatError: If its rows cannot be read.
+        StorageError: If the file system refuses, or a file is not whole afterwards.
+    """
+    files = dict(bundle.files)
+    moved = files.pop(layout.DATA) if bundle.later_ns else None
+    link_files(folder, files, bundle.sidecar)
+    if moved is not None:
+        rows.write(folder / layout.DATA, rows.later(moved, bundle.later_ns), bundle.sidecar["length"])
+        with storage_errors(folder):
+            sync_folder(folder)
 
 
 def link_video(source: Path, target: Path) -> None:

@@ -20,8 +20,9 @@ from lucky_recorder.errors import CaptureError, FormatError, StorageError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Feature
 from lucky_recorder.storage import named
+from lucky_recorder.storage.parquet import open_parquet, plain
 from lucky_recorder.storage.space import of_rows, told_space
-from lucky_recorder.storage.untrusted import Folder, plain
+from lucky_recorder.storage.untrusted import Folder, format_errors
 from lucky_recorder.storage.write import storage_errors, sync_file
 
 # Writing.
@@ -86,6 +87,31 @@ def tables(timestamps: Parts, vectors: Mapping[str, Parts]) -> Iterator[pa.Table
 
 def _bytes_of_each(vectors: Mapping[str, Parts]) -> int:
     return sum(values[0:1].nbytes for values in vectors.values())
+
+
+def later(path: Path, by_ns: int) -> Iterator[pa.Table]:
+    """Go through the rows of a bundle's file at other times, part after part, as `tables` has built them.
+
+    Args:
+        path: The file.
+        by_ns: How much later they are to be, nanoseconds.
+
+    Raises:
+        FormatError: If it cannot be read.
+    """
+    with format_errors(path), open_parquet(path) as file:
+        for group in range(file.num_row_groups):
+            table = plain(file.read_row_groups([group]))
+            columns = {name: table[name] for name in table.column_names}
+            times = pa.array(_times(columns.pop(keys.TIMESTAMP), str(path)) + by_ns)
+            step = columns.pop(layout.STEP).combine_chunks()
+            vectors = {key: _lists(_as_they_are(column, f"{path}: {key}")) for key, column in columns.items()}
+            yield pa.table({layout.STEP: step, keys.TIMESTAMP: times} | vectors)
+
+
+def _as_they_are(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
+    size = len(column[0]) if len(column) else 0
+    return values(column, (size,), where)
 
 
 def largest(timestamps: Parts, vectors: Mapping[str, Parts]) -> int:

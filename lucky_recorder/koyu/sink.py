@@ -38,6 +38,42 @@ _CAST_BYTES = 4 << 20
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
 
 
+def capture_id(seed: int | None, take: int, robot: int) -> str:
+    """Return the id of a bundle: by the take, whose number is never used again, whatever is discarded.
+
+    Args:
+        seed: ``KoyuSettings.id_seed``; None for an id that is new.
+        take: The take's number.
+        robot: The robot's place among the robots.
+    """
+    return uuid.uuid4().hex if seed is None else uuid.uuid5(_NAMESPACE, f"{seed}/{take}/{robot}").hex
+
+
+def refuse_dataset(root: Path, settings: KoyuSettings, schema: Schema | None = None) -> None:
+    """Refuse a dataset that bundles cannot be added to; nothing is touched.
+
+    Args:
+        root: The dataset's folder; it need not be there.
+        settings: What the bundles are to say of themselves.
+        schema: What rows and frames are; None where that is not known yet.
+
+    Raises:
+        SettingsError: If it is of another kind, or has bundles of the same seed.
+        FormatError: If what is there is broken.
+    """
+    seed = settings.id_seed
+    if seed is not None and (root / layout.EPISODES / layout.bundle_name(capture_id(seed, 0, 0))).exists():
+        raise SettingsError.of("koyu.id_seed", seed, f"{root} has bundles of this seed already; give another")
+    if schema is None:
+        refuse_other(root, identity(settings.name, settings.collection_mode, settings.action))
+    else:
+        refuse_other(root, _description(layout_of(schema, settings), settings).fields())
+
+
+def _description(bundle: BundleLayout, settings: KoyuSettings) -> Description:
+    return Description(settings.name, settings.collection_mode, bundle.fps, bundle.features, settings.action)
+
+
 class KoyuSink:
     """Writes a koyu dataset.
 
@@ -79,14 +115,7 @@ class KoyuSink:
         self._layout: BundleLayout
         self._writer: DatasetWriter
         # Here, and not only in `open`: that may come after the first step, when a session beside it has its folder.
-        self._refuse_used_seed()
-        refuse_other(self.root, identity(settings.name, settings.collection_mode, settings.action))
-
-    def _refuse_used_seed(self) -> None:
-        """Refuse a seed whose first id is taken, before anything is recorded."""
-        seed = self._settings.id_seed
-        if seed is not None and (self.root / layout.EPISODES / layout.bundle_name(self._capture_id(0, 0))).exists():
-            raise SettingsError.of("koyu.id_seed", seed, f"{self.root} has bundles of this seed already; give another")
+        refuse_dataset(self.root, settings)
 
     def open(self, schema: Schema, tasks: Sequence[str]) -> None:
         """Learn what rows and frames are, and make the dataset or open the one that is there.
@@ -103,9 +132,7 @@ class KoyuSink:
             why = "koyu bundles hold numbers only, and are made without the columns of texts"
             tell(f"{why}: {', '.join(texts)}", UserWarning)
         self._sidecars = Sidecars(self._layout, self._settings, self._encoding)
-        kind = self._settings.name, self._settings.collection_mode
-        description = Description(*kind, self._layout.fps, self._layout.features, self._settings.action)
-        self._writer = DatasetWriter(self.root, description, self._every)
+        self._writer = DatasetWriter(self.root, _description(self._layout, self._settings), self._every)
         self._is_open = True
 
     def stream_path(self, key: str, take: int, suffix: str) -> Path:
@@ -142,25 +169,18 @@ class KoyuSink:
         if self._next_ns is None:
             return record.began_ns // clock.MICROSECOND_NS * clock.MICROSECOND_NS
         began = self._next_ns
-        lasted = clock.tick_ns(record.data_ticks, self._schema.hz)
-        # Rounded up to whole microseconds (`-lasted //` rounds down): the next one must not begin before this one ends.
-        self._next_ns = began - -lasted // clock.MICROSECOND_NS * clock.MICROSECOND_NS
+        self._next_ns = clock.end_ns(began, record.data_ticks, self._schema.hz)
         return began
 
     def _bundle(self, record: EpisodeRecord, robot: int, began: int) -> Bundle:
-        capture_id = self._capture_id(record.take, robot)
+        name = capture_id(self._settings.id_seed, record.take, robot)
         return Bundle(
-            capture_id=capture_id,
+            capture_id=name,
             timestamps=_Times(record.data_ticks, self._schema.hz, began),
             vectors=self._vectors(record, robot),
-            sidecar=self._sidecars.of(record, robot, began, capture_id),
+            sidecar=self._sidecars.of(record, robot, began, name),
             videos={s.key: record.videos[s.key].file.path for s in self._layout.cameras},
         )
-
-    def _capture_id(self, take: int, robot: int) -> str:
-        # By the take: a bundle has no index, and a take's number is never used again, whatever is discarded.
-        seed = self._settings.id_seed
-        return uuid.uuid4().hex if seed is None else uuid.uuid5(_NAMESPACE, f"{seed}/{take}/{robot}").hex
 
     def _vectors(self, record: EpisodeRecord, robot: int) -> dict[str, Any]:
         robots = self._layout.robots

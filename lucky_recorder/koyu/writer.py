@@ -6,14 +6,14 @@ import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.koyu import bundle as bundles
 from lucky_recorder.koyu import layout
-from lucky_recorder.koyu.bundle import Bundle
-from lucky_recorder.koyu.manifest import Description, ManifestWriter, entry_of, refuse_other
+from lucky_recorder.koyu.bundle import Bundle, Whole
+from lucky_recorder.koyu.manifest import Description, Entry, ManifestWriter, entry_of, refuse_other
 from lucky_recorder.storage import checksums, reserve
 from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import Lock, hold, is_abandoned, locked
@@ -81,22 +81,28 @@ class DatasetWriter:
             StorageError: If the file system refuses, if the dataset is not where it was, or if there is a bundle of
                 that id. Nothing is left behind then.
         """
+        return self._prepared(bundle, lambda folder: bundles.write(folder, bundle))
+
+    def take_over(self, bundle: Whole) -> PreparedBundle:
+        """Link the files of a bundle that is committed elsewhere; errors as for `prepare`, and of a broken file."""
+        return self._prepared(bundle, lambda folder: bundles.take_over(folder, bundle))
+
+    def _prepared(self, bundle: Bundle | Whole, write: Callable[[Path], None]) -> PreparedBundle:
         self.home.check()
-        prepared = PreparedBundle(self, bundle, self.workshop / bundle.id)
+        prepared = PreparedBundle(self, entry_of(bundle.sidecar), self.workshop / bundle.id)
         # Here as well as in `commit`: preparing is where an episode may still be refused for all formats together.
-        self._refuse_twin(bundle)
+        self._refuse_twin(bundle.id)
         try:
-            bundles.write(prepared.folder, bundle)
+            write(prepared.folder)
         except BaseException:  # no workshop must stay behind, whatever was raised
             prepared.discard()
             raise
         return prepared
 
-    def _refuse_twin(self, bundle: Bundle) -> None:
-        if self.has(bundle.capture_id):
+    def _refuse_twin(self, name: str) -> None:
+        if (self._episodes / name).exists():
             raise StorageError(
-                f"{self._episodes / bundle.id}: is there already, and bundles are never replaced; "
-                "give another koyu.id_seed"
+                f"{self._episodes / name}: is there already, and bundles are never replaced; give another koyu.id_seed"
             )
 
     def commit(self, prepared: Sequence[PreparedBundle]) -> None:
@@ -113,10 +119,10 @@ class DatasetWriter:
             for one in prepared:
                 # Again: another writer may have made it since it was prepared, and a rename would replace an empty
                 # folder.
-                self._refuse_twin(one.bundle)
+                self._refuse_twin(one.id)
                 named.append(one)
-                with storage_errors(self._episodes / one.bundle.id):
-                    os.rename(one.folder, self._episodes / one.bundle.id)
+                with storage_errors(self._episodes / one.id):
+                    os.rename(one.folder, self._episodes / one.id)
             with storage_errors(self._episodes):
                 sync_folder(self._episodes)
         except BaseException as error:  # also an interrupt: no bundle may stay that nobody counts
@@ -125,7 +131,7 @@ class DatasetWriter:
                 raise extended(error, f"{left} could not be taken back: it is a bundle that is not counted") from error
             raise
         for one in prepared:
-            self._manifest.add(entry_of(one.bundle.sidecar))
+            self._manifest.add(one.entry)
         if self._manifest.pending >= self._every:
             with metadata_errors():
                 self.home.check()
@@ -135,7 +141,7 @@ class DatasetWriter:
     def _taken_back(self, named: Iterable[PreparedBundle]) -> Path | None:
         """Take bundles back to where they were made; returns the first that the disk keeps."""
         for one in named:
-            target = self._episodes / one.bundle.id
+            target = self._episodes / one.id
             # Not if the rename was what failed.
             if not one.folder.exists() and target.exists():
                 try:
@@ -184,13 +190,19 @@ class PreparedBundle:
 
     Attributes:
         folder: Where they are.
-        bundle: What is in them.
+        entry: What the manifest will say of it. The rest is on the disk: there may be thousands that wait.
     """
 
-    def __init__(self, writer: DatasetWriter, bundle: Bundle, folder: Path) -> None:
+    def __init__(self, writer: DatasetWriter, entry: Entry, folder: Path) -> None:
         self.folder = folder
-        self.bundle = bundle
+        self.entry = entry
         self._writer = writer
+
+    @property
+    def id(self) -> str:
+        """The bundle's id, and its folder's name."""
+        name: str = self.entry["id"]
+        return name
 
     def commit(self) -> None:
         """Give this bundle alone its final name; errors as for `DatasetWriter.commit`."""

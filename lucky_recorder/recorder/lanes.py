@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex
 
 import gymnasium as gym
 
@@ -13,8 +13,29 @@ from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder.batched import BatchedLanes, mode_of
 from lucky_recorder.recorder.fleet import Fleet
 from lucky_recorder.recorder.messages import Counts
-from lucky_recorder.recorder.wrapper import RecordLane
+from lucky_recorder.recorder.wrapper import RecordLane, Result
+from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
+
+
+class Tap(RecordLane):
+    """A lane in a vector environment, which counts how often that calls it.
+
+    Attributes:
+        heard: How often it was stepped or reset.
+    """
+
+    heard = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environment; see `RecordSession.reset`."""
+        self.heard += 1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Result:
+        """Step the environment and record the step; see `RecordSession.step`."""
+        self.heard += 1
+        return super().step(action)
 
 
 class Lanes:
@@ -28,10 +49,11 @@ class Lanes:
     lanes: tuple[RecordLane, ...]
     settings: RecorderSettings
     _fleet: Fleet
+    _heard = 0
 
     # What the user says.
 
-    def end_episode(self, lane: int, success: bool | None = None, reward: float | None = None) -> None:
+    def end_episode(self, lane: SupportsIndex, success: bool | None = None, reward: float | None = None) -> None:
         """End a lane's open episode now, and say its verdict; what follows is not recorded until that lane is reset.
 
         Args:
@@ -49,7 +71,7 @@ class Lanes:
         with self.heard():
             one.end_episode(success, reward)
 
-    def set_task(self, index: int, lane: int | None = None) -> None:
+    def set_task(self, index: int, lane: SupportsIndex | None = None) -> None:
         """Set the task of the rows from here on, also in later episodes.
 
         Args:
@@ -76,10 +98,11 @@ class Lanes:
         with self.heard():
             recording.observer.flush()
 
-    def _lane(self, number: int) -> RecordLane:
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.lanes):
+    def _lane(self, number: SupportsIndex) -> RecordLane:
+        which = v.index(number)
+        if which is None or not 0 <= which < len(self.lanes):
             raise SettingsError.of("lane", number, f"give 0 to {len(self.lanes) - 1}")
-        return self.lanes[number]
+        return self.lanes[which]
 
     # How it stands.
 
@@ -116,6 +139,25 @@ class Lanes:
         except BaseException:
             self._owe_nothing()
             raise
+
+    def refuse_unheard(self) -> None:
+        """Refuse a step of which no lane has heard, or, at the first, not every lane: it would not be recorded.
+
+        Raises:
+            SettingsError: Says which lanes.
+        """
+        taps = [lane for lane in self.lanes if isinstance(lane, Tap)]
+        before, self._heard = self._heard, sum(tap.heard for tap in taps)
+        # Later a lane may be left out for a while: not every kind of vector environment steps what is done.
+        deaf = [] if before else [number for number, tap in enumerate(taps) if not tap.heard]
+        if deaf or self._heard == before:
+            which = f"of lanes {', '.join(map(str, deaf))}" if 0 < len(deaf) < len(taps) else "of all lanes"
+            remedy = (
+                f"it steps other environments than those in its `envs`, where the recorders were put: nothing {which} "
+                "would be recorded. Put a recorder around each environment before the vector environment is made of "
+                "them: lucky_recorder.vector.shared()"
+            )
+            raise SettingsError.of("env", self, remedy)
 
     def _owe_nothing(self) -> None:
         for lane in self.lanes:
@@ -160,7 +202,7 @@ def lanes_of(
         inner = inner.venv
     within = getattr(inner, "envs", None)
     if isinstance(within, list) and within and all(isinstance(one, gym.Env) for one in within):
-        lanes = tuple(RecordLane(one, settings, fleet) for one in within)
+        lanes = tuple(Tap(one, settings, fleet) for one in within)
         # Not before all are made: one that is refused leaves the vector environment as it was.
         within[:] = lanes
         return lanes, None
@@ -179,4 +221,5 @@ def seeds_of(seed: Any, count: int) -> Sequence[int | None]:
     """Return each lane's seed, as gymnasium gives them."""
     if seed is None:
         return [None] * count
-    return [seed + i for i in range(count)] if isinstance(seed, int) else list(seed)
+    first = v.index(seed)
+    return list(seed) if first is None else [first + i for i in range(count)]

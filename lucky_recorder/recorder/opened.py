@@ -196,6 +196,11 @@ class OpenSession:
     # How it stands.
 
     @property
+    def begun(self) -> int:
+        """Takes that were begun, in all lanes, with rows or without."""
+        return self._numbers - self.first_take
+
+    @property
     def place(self) -> Path:
         """The folder the first format is written to."""
         return self.committer.sinks[0].root

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from abc import ABCMeta
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,6 +21,7 @@ class VecRecordSession(Lanes):
 
     Where the ``VecEnv`` has its environments at hand, as a ``DummyVecEnv`` has, each is recorded as any environment is;
     else, in ``custom`` mode, from what the ``VecEnv`` returns. What is not named here is the ``VecEnv``'s own.
+    Stable-Baselines3 takes it for one of its own wrappers: its algorithms learn in it, and `evaluate_policy` runs it.
 
     Args:
         env: The ``VecEnv``.
@@ -38,6 +41,7 @@ class VecRecordSession(Lanes):
         sinks: Iterable[Sink] = (),
         **fields: Unpack[RecorderFields],
     ) -> None:
+        _be_known()
         self.venv = env
         self.settings = RecorderSettings.of(settings, **fields)
         self._fleet = Fleet(self.settings, sinks, has_lanes=True)
@@ -86,7 +90,9 @@ class VecRecordSession(Lanes):
         """Wait for the step, and record it; returns observations, rewards, which are done, and infos."""
         with self.heard():
             if self._batched is None:
-                return self.venv.step_wait()
+                result = self.venv.step_wait()
+                self.refuse_unheard()
+                return result
             with self._batched.whole():
                 result = self.venv.step_wait()
                 self._take_in(self._batched, result)
@@ -112,3 +118,14 @@ class VecRecordSession(Lanes):
             LuckyRecorderError: The first thing that failed in the session; the environments are closed all the same.
         """
         self.close_lanes(self.venv.close)
+
+
+def _be_known() -> None:
+    """Have Stable-Baselines3, where it is imported, take the recorder for a wrapper of its own.
+
+    It asks for its own classes everywhere, and puts what is none into a ``DummyVecEnv``, as a single environment.
+    """
+    module = sys.modules.get("stable_baselines3.common.vec_env.base_vec_env")
+    wrapper = getattr(module, "VecEnvWrapper", None)
+    if isinstance(wrapper, ABCMeta):
+        wrapper.register(VecRecordSession)

@@ -96,6 +96,7 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
         """Step the environments and record the steps.
 
         Raises:
+            SettingsError: If the vector environment steps others than those in its ``envs``.
             CaptureError: If the step of a lane cannot be recorded; its episode is ended as failed, and the environments
                 after it were not stepped. The session stays open.
             StreamError: If a stream of a lane has failed; the session is closed then, for all.
@@ -103,7 +104,9 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
         with self.heard():
             if self._batched is not None:
                 return self._step_batched(self._batched, actions)
-            return self.env.step(actions)
+            result = self.env.step(actions)
+            self.refuse_unheard()
+            return result
 
     def _step_batched(self, batched: BatchedLanes, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         count = len(self.lanes)

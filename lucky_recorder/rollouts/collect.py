@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, SupportsIndex
 
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder.wrapper import RecordSession
@@ -14,7 +14,6 @@ from lucky_recorder.rollouts import gather, tried
 from lucky_recorder.rollouts.pieces import Attempt
 from lucky_recorder.rollouts.policies import MakePolicy, Policy, maker_of, reset_policy, resolve_policy
 from lucky_recorder.rollouts.shard import Job
-from lucky_recorder.rollouts.shards import bytes_of_video
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -35,7 +34,7 @@ class Summary(NamedTuple):
         bytes: Bytes of video written.
         wanted: Episodes that are still to be kept.
         surplus: Episodes beyond those that were wanted, which workers had finished by then; they are left out.
-        path: The session's folder; None before there is one.
+        path: The session's folder, or the dataset's where only bundles are written; None before there is one.
     """
 
     kept: int = 0
@@ -61,7 +60,7 @@ def collect(
     policy: Policy | MakePolicy | str | None = None,
     *,
     episodes: int,
-    seed: int | None = None,
+    seed: SupportsIndex | None = None,
     workers: int = 1,
     on_step: Notice | None = None,
     on_episode: Notice | None = None,
@@ -73,8 +72,9 @@ def collect(
     environment is done, or when ``max_episode_length_s`` has ended its episode.
 
     With ``workers`` each process makes an environment and a policy of its own, and records a shard. In the end the
-    shards become one session: of the attempts that can be kept the first ``episodes``, in the order of their seeds.
-    Where an attempt depends on its seed alone, that is the session of one process, whatever the number of workers.
+    shards become one session, and one koyu dataset where bundles are written: of the attempts that can be kept the
+    first ``episodes``, in the order of their seeds. Where an attempt depends on its seed alone, that is what one
+    process records, whatever the number of workers.
 
     Args:
         env: The recorded environment, which is left open: closing it closes the session. Or a function without
@@ -101,18 +101,20 @@ def collect(
         LuckyRecorderError: What fails while recording.
     """
     count, most = v.count(workers, field="workers"), v.count(episodes, field="episodes")
+    # Here, and not by each environment that is made: all workers would fail at it, one after another.
+    begins = None if seed is None else v.seed(seed, field="seed")
     if isinstance(env, RecordSession):
         if count > 1:
             remedy = "each worker makes an environment of its own: give collect() a function that makes the recorder"
             raise SettingsError.of(
                 "workers", workers, f"{remedy}, such as lambda: lr.RecordSession(gym.make(...), ...)"
             )
-        return _collect_here(env, maker_of(policy)(env), most, seed, on_step, on_episode)
+        return _collect_here(env, maker_of(policy)(env), most, begins, on_step, on_episode)
     make_env, make_policy = gather.env_maker(env), maker_of(policy)
     if count > 1:
-        return _Together(Job(make_env, make_policy, attempt), most, seed, on_step, on_episode).run(count)
+        return _Together(Job(make_env, make_policy, attempt), most, begins, on_step, on_episode).run(count)
     with contextlib.closing(gather.made(make_env)) as made:
-        return _collect_here(made, make_policy(made), most, seed, on_step, on_episode)
+        return _collect_here(made, make_policy(made), most, begins, on_step, on_episode)
 
 
 def _collect_here(
@@ -216,10 +218,10 @@ class _Together:
             discarded=len(gathered.attempts) - kept,
             steps=sum(one.steps for one in gathered.attempts),
             seconds=time.perf_counter() - self._began,
-            bytes=0 if gathered.path is None else bytes_of_video(gathered.path),
+            bytes=0 if gathered.made is None else gathered.made.bytes,
             wanted=max(0, missing - kept),
             surplus=gathered.surplus,
-            path=gathered.path,
+            path=settings.resume if gathered.made is None else gathered.made.path,
         )
 
     def _note(self, attempt: Attempt) -> None:
@@ -274,7 +276,9 @@ class _Tally:
         kept, discarded, size = (now - then for now, then in zip(self._counts, self._before, strict=True))
         wanted = max(0, self._episodes - kept)
         seconds = time.perf_counter() - self._began
-        return Summary(kept, discarded, self.steps, seconds, size, wanted, path=self._env.session_path)
+        # Where nothing is missing of a session that is gone on with, it is not opened.
+        path = self._env.session_path or self._env.settings.resume
+        return Summary(kept, discarded, self.steps, seconds, size, wanted, path=path)
 
     def is_enough(self) -> bool:
         """Tell whether all episodes are kept that are wanted.

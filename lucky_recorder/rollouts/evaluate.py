@@ -161,7 +161,9 @@ def _evaluate_together(
     )
     gathered = gather.gather(job, settings, wanted, workers)
     rollouts = tuple(one.rollout for one in gathered.attempts if one.rollout is not None)
-    return Evaluation(rollouts, called(settings), action, gathered.path)
+    made = gathered.made
+    path = made.path if made is not None and "session" in settings.written_formats else None
+    return Evaluation(rollouts, called(settings), action, path, made and made.koyu_path)
 
 
 def _refuse_settings(settings: RecorderSettings) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import cloudpickle
@@ -16,7 +15,7 @@ from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Done, Engine, Lost, Piece
 from lucky_recorder.rollouts.shard import Job
-from lucky_recorder.rollouts.shards import Found, Shards, refuse
+from lucky_recorder.rollouts.shards import Found, Made, Shards, refuse
 from lucky_recorder.rollouts.workers import Workers
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -53,12 +52,12 @@ class Gathered(NamedTuple):
     Attributes:
         attempts: The attempts up to the last that is kept, in order of their numbers.
         surplus: Attempts that were finished beyond it.
-        path: The session; None where no episode is kept.
+        made: What was made of it; None where no episode is kept.
     """
 
     attempts: tuple[Attempt, ...]
     surplus: int
-    path: Path | None
+    made: Made | None
 
 
 class Gathering:
@@ -179,14 +178,14 @@ class Gathering:
         before = [self._found[number].attempt for number in sorted(self._found) if number < last]
         return [str(one.seed) for one in before if one.episode is None]
 
-    def gathered(self, path: Path | None) -> Gathered:
+    def gathered(self, made: Made | None) -> Gathered:
         """Say what has come of it."""
         counted = [self._found[number].attempt for number in range(self._settled)]
-        return Gathered(tuple(counted), len(self._found) - len(counted), path)
+        return Gathered(tuple(counted), len(self._found) - len(counted), made)
 
 
 def gather(job: Job, settings: RecorderSettings, wanted: Wanted, workers: int) -> Gathered:
-    """Have attempts made by worker processes, and make one session of them.
+    """Have attempts made by worker processes, and make one session of them, one dataset, or both.
 
     Args:
         job: What a worker does.
@@ -203,21 +202,23 @@ def gather(job: Job, settings: RecorderSettings, wanted: Wanted, workers: int) -
     shards = Shards(settings)
     engine = Workers(pickled, shards.folder, workers)
     gathering = Gathering(engine, wanted)
-    path: Path | None = None
+    made: Made | None = None
     try:
         # Signals are heard between two pieces, where nothing is half taken in.
         with exits.held_back():
             failure = _run(gathering, engine)
-            path = _merged(gathering, shards, may_leave=failure is not None)
+            made = _merged(gathering, shards, may_leave=failure is not None)
     except BaseException as error:  # also a second interrupt
-        if path is None:
-            engine.kill()
-            _tell_of(shards)
+        if made is None:
+            # Whoever goes on to interrupt is told all the same where everything is.
+            with exits.held_back():
+                engine.kill()
+                _tell_of(shards)
             raise
         failure = error
     if failure is not None:
-        raise _told(failure, path, len(gathering.kept()))
-    return gathering.gathered(path)
+        raise _told(failure, made, len(gathering.kept()))
+    return gathering.gathered(made)
 
 
 def _run(gathering: Gathering, engine: Engine) -> BaseException | None:
@@ -238,8 +239,8 @@ def _run(gathering: Gathering, engine: Engine) -> BaseException | None:
     return failure
 
 
-def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Path | None:
-    """Make the session; whoever has interrupted the run once may do so again."""
+def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Made | None:
+    """Make one of the shards; whoever has interrupted the run once may do so again."""
     found = gathering.kept()
     if not found:
         shards.remove()
@@ -247,9 +248,9 @@ def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Path | Non
     return shards.merge(found, gathering.discarded(), lambda done, total: exits.raise_held() if may_leave else None)
 
 
-def _told(failure: BaseException, path: Path | None, episodes: int) -> BaseException:
+def _told(failure: BaseException, made: Made | None, episodes: int) -> BaseException:
     counted = "1 episode" if episodes == 1 else f"{episodes} episodes"
-    left = "no episode was finished" if path is None else f"what was finished, {counted}, is in {path}"
+    left = "no episode was finished" if made is None else f"what was finished, {counted}, is in {_places(made)}"
     if isinstance(failure, LuckyRecorderError):
         told = extended(failure, left)
         told.__notes__ = list(getattr(failure, "__notes__", ()))
@@ -259,10 +260,13 @@ def _told(failure: BaseException, path: Path | None, episodes: int) -> BaseExcep
     return failure
 
 
+def _places(made: Made) -> str:
+    return " and ".join(str(path) for path in dict.fromkeys((made.path, made.koyu_path)) if path is not None)
+
+
 def _tell_of(shards: Shards) -> None:
-    command = shards.command()
-    if command:
-        logger.warning("what was finished is in %s; this makes a session of it: %s", shards.folder, command)
+    for what, command in shards.commands().items():
+        logger.warning("what was finished is in %s; this makes a %s of it: %s", shards.folder, what, command)
 
 
 def _pickled(job: Job) -> bytes:

@@ -36,6 +36,7 @@ class Attempt(NamedTuple):
         reason: Why it ended, a word of `Reason`.
         episode: Its ``episode_index`` in the shard; None if it was discarded.
         rollout: What an evaluation says of it; None in a collection.
+        bundles: The folders of its bundles in the shard, one for each robot; none where none are written.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Attempt(NamedTuple):
     reason: str
     episode: int | None
     rollout: Rollout | None = None
+    bundles: tuple[Path, ...] = ()
 
 
 class Done(NamedTuple):
@@ -52,7 +54,8 @@ class Done(NamedTuple):
 
     Attributes:
         piece: The piece.
-        shard: The session that its episodes are in. It may go on to grow.
+        shard: The session that its episodes are in, or the dataset, where only bundles are written. It may go on to
+            grow.
         attempts: One for each seed.
     """
 

@@ -1,25 +1,41 @@
-"""A shard: the session that one worker records its attempts into, and what is known of them once they are written."""
+"""A shard: what one worker records its attempts into, and what is known of them once they are written.
+
+It is a session, or a dataset, or both, as the settings say.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
 from lucky_recorder.errors import CaptureError
+from lucky_recorder.koyu import layout
+from lucky_recorder.lazy import lazy
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Piece
 from lucky_recorder.rollouts.policies import Policy
 from lucky_recorder.rollouts.results import Rollout
 from lucky_recorder.session import resumed
 from lucky_recorder.session.layout import Chunking
+from lucky_recorder.settings.koyu import KoyuSettings
+from lucky_recorder.settings.recorder import RecorderSettings
+
+if TYPE_CHECKING:
+    from lucky_recorder.koyu import sink
+else:
+    # It is imported where bundles are written.
+    sink = lazy("lucky_recorder.koyu.sink")
 
 # A shard is never seen by anyone but the merge: few folders, and each episode in a file of its own.
 _MOST_FILES = 1000
+# What `KoyuSettings.id_seed` takes.
+_SEED_BITS = 63
 
 Run = Callable[[RecordSession, Policy, int], Generator[None, None, Rollout | None]]
 """Makes one attempt of a seed, and yields after every step."""
@@ -69,7 +85,7 @@ class Shard:
     def __init__(self, job: Job, folder: Path) -> None:
         given = job.make_env()
         self._asked = given.settings
-        self._goes_on = given.settings.resume
+        self._is_compared = False
         settings = attrs.evolve(
             given.settings,
             output_dir=folder,
@@ -77,6 +93,7 @@ class Shard:
             total_episodes=None,
             files_per_chunk=_MOST_FILES,
             episodes_per_file=1,
+            koyu=_of_shard(given.settings, folder),
         )
         self.env = RecordSession(given.env, settings)
         self._run = job.run
@@ -86,7 +103,7 @@ class Shard:
 
     @property
     def path(self) -> Path | None:
-        """The session's folder; None before the first attempt."""
+        """The session's folder, or the dataset's where only that is written; None before the first attempt."""
         return self.env.session_path
 
     @property
@@ -101,7 +118,7 @@ class Shard:
             BrokenOff: If it was broken off. It is open still.
             CaptureError: If the environment has begun several episodes within it.
         """
-        before, steps = self._taken, 0
+        before, begun, steps = self._taken, self._begun, 0
         run = self._run(self.env, self._policy, piece.seeds[which])
         while True:
             try:
@@ -113,7 +130,11 @@ class Shard:
             if is_stopped():
                 raise BrokenOff
         self._refuse_unlike()
-        return self._note(piece.number + which, piece.seeds[which], steps, self._taken - before, rollout)
+        takes = self._taken - before
+        if takes and self._koyu is not None:
+            # The bundles are known by their take, and this is it only where no other was begun.
+            takes = self._begun - begun
+        return self._note(piece.number + which, piece.seeds[which], steps, takes, rollout)
 
     def _note(self, number: int, seed: int, steps: int, takes: int, rollout: Rollout | None) -> Attempt:
         outcome = self.env.recorder.last_outcome
@@ -125,22 +146,46 @@ class Shard:
         is_kept = bool(takes) and (outcome.success or not self.env.settings.discard_and_retry_failed)
         episode = self._kept if is_kept else None
         self._kept += is_kept
-        attempt = Attempt(number, seed, steps, outcome.success, outcome.reason, episode, rollout)
+        bundles = self._bundles() if is_kept else ()
+        attempt = Attempt(number, seed, steps, outcome.success, outcome.reason, episode, rollout, bundles)
         self._unwritten.append(_Unwritten(self._taken, attempt))
         return attempt
 
+    def _bundles(self) -> tuple[Path, ...]:
+        """Return where the bundles of the last take are, once it is written."""
+        koyu = self._koyu
+        if koyu is None:
+            return ()
+        place = koyu.folder(self.env.settings.output_dir) / layout.EPISODES
+        take = self._begun - 1
+        ids = [sink.capture_id(koyu.id_seed, take, robot) for robot in range(len(self.env.recorder.robots))]
+        return tuple(place / layout.bundle_name(one) for one in ids)
+
+    @property
+    def _koyu(self) -> KoyuSettings | None:
+        return self.env.settings.koyu if "koyu" in self.env.settings.written_formats else None
+
     def _refuse_unlike(self) -> None:
-        """Refuse early what the session could not be gone on with: the shards are added to it in the end."""
-        recording = self.env.recorder.recording
-        if self._goes_on is not None and recording is not None:
-            chunking = Chunking(self._asked.files_per_chunk, self._asked.episodes_per_file)
-            resumed.refuse(self._goes_on, recording.source.schema, chunking)
-            self._goes_on = None
+        """Refuse early what could not be added to what is there: the shards are, in the end."""
+        recording, asked = self.env.recorder.recording, self._asked
+        if self._is_compared or recording is None:
+            return
+        self._is_compared = True
+        schema = recording.source.schema
+        if asked.resume is not None:
+            resumed.refuse(asked.resume, schema, Chunking(asked.files_per_chunk, asked.episodes_per_file))
+        if asked.koyu is not None and self._koyu is not None:
+            sink.refuse_dataset(asked.koyu.folder(asked.output_dir), asked.koyu, schema)
 
     @property
     def _taken(self) -> int:
         recording = self.env.recorder.recording
         return 0 if recording is None else recording.taken
+
+    @property
+    def _begun(self) -> int:
+        recording = self.env.recorder.recording
+        return 0 if recording is None else recording.session.begun
 
     def written(self) -> list[Attempt]:
         """Return the attempts that are written, or discarded, by now, each once.
@@ -173,3 +218,11 @@ class Shard:
 
     def __exit__(self, *failed: Any) -> None:
         self.env.close()
+
+
+def _of_shard(settings: RecorderSettings, folder: Path) -> KoyuSettings | None:
+    """Return what a shard's bundles say: ids by which each is found, and times that are the clock's."""
+    if settings.koyu is None:
+        return None
+    path = folder / settings.koyu.name
+    return attrs.evolve(settings.koyu, path=path, id_seed=secrets.randbits(_SEED_BITS), time_origin_ns=None)

@@ -1,11 +1,12 @@
-"""The folder of the shards, ``<session>.shards``, and the session that is made of them."""
+"""The folder of the shards, ``<session>.shards``, and the session and the dataset that are made of them."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,9 +22,15 @@ from lucky_recorder.settings.recorder import RecorderSettings
 
 if TYPE_CHECKING:
     from lucky_recorder.edit import assemble as assembling
+    from lucky_recorder.edit import recover as recovering
+    from lucky_recorder.koyu import sink
+    from lucky_recorder.rollouts import bundles
 else:
     # What reads videos is imported where shards are merged.
-    assembling = lazy("lucky_recorder.edit.assemble")
+    assembling, recovering = lazy("lucky_recorder.edit.assemble"), lazy("lucky_recorder.edit.recover")
+    bundles, sink = lazy("lucky_recorder.rollouts.bundles"), lazy("lucky_recorder.koyu.sink")
+
+OnEpisode = Callable[[int, int], None]
 
 
 class Found(NamedTuple):
@@ -33,16 +40,28 @@ class Found(NamedTuple):
     shard: Path
 
 
+class Made(NamedTuple):
+    """What was made of shards.
+
+    Attributes:
+        path: The session, or the dataset where only that is written.
+        koyu_path: The dataset; None where none is written.
+        bytes: The size of the videos of the episodes that were added.
+    """
+
+    path: Path
+    koyu_path: Path | None
+    bytes: int
+
+
 def refuse(settings: RecorderSettings, has_sinks: bool) -> None:
-    """Refuse what several processes cannot record into one session; nothing is touched.
+    """Refuse what several processes cannot record into one session or dataset; nothing is touched.
 
     Raises:
         SettingsError: Says what, and the remedy.
+        FormatError: If the dataset that is there is broken.
     """
     alone = "is recorded by one process; collect with workers=1"
-    if "koyu" in settings.written_formats:
-        remedy = f"{alone}, or leave koyu out, and convert the session afterwards: `lucky-recorder convert`"
-        raise SettingsError.of("formats", settings.written_formats, remedy)
     if has_sinks or settings.formats == ():
         raise SettingsError(f"sinks: a format of your own {alone}")
     if not settings.record_data:
@@ -50,10 +69,20 @@ def refuse(settings: RecorderSettings, has_sinks: bool) -> None:
     if settings.episode_trigger is not None:
         remedy = "which attempts are recorded goes by their number in one process; leave it out, or use workers=1"
         raise SettingsError.of("episode_trigger", settings.episode_trigger, remedy)
+    dataset = dataset_of(settings)
+    if dataset is not None and settings.koyu is not None:
+        sink.refuse_dataset(dataset, settings.koyu)
+
+
+def dataset_of(settings: RecorderSettings) -> Path | None:
+    """Return the folder of the dataset that is written; None where none is."""
+    if settings.koyu is None or "koyu" not in settings.written_formats:
+        return None
+    return settings.koyu.folder(settings.output_dir)
 
 
 class Shards:
-    """The shards of one session.
+    """The shards of one collection.
 
     Attributes:
         session: Where the session will be; nobody else takes its name.
@@ -67,16 +96,23 @@ class Shards:
     """
 
     def __init__(self, settings: RecorderSettings) -> None:
+        # Now, and not when they are used: an interrupt in the midst of an import would leave half of it.
+        _ = assembling.assemble, recovering.recover, bundles.ready, sink.KoyuSink
         self._settings = settings
-        self.folder = layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
+        self._has_session = "session" in settings.written_formats
+        self._dataset = dataset_of(settings)
+        # Where what is made of them will be: their files are linked.
+        place = settings.output_dir if self._has_session or self._dataset is None else self._dataset.parent
+        self.folder = layout.claim_folder(place, suffix=layout.SHARDS)
         self._before = 0 if settings.resume is None else episodes(settings.resume)
+        self._is_added = False
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
 
-    def merge(self, found: Sequence[Found], discarded: Sequence[str], on_episode: Callable[[int, int], None]) -> Path:
-        """Make the session of attempts that were kept, in their order, and remove the shards.
+    def merge(self, found: Sequence[Found], discarded: Sequence[str], on_episode: OnEpisode) -> Made:
+        """Make what was asked for of the attempts that were kept, in their order, and remove the shards.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
-        on with gets them as its next episodes.
+        on with gets them as its next episodes, and a dataset that is there as its next bundles.
 
         Args:
             found: The attempts.
@@ -86,27 +122,68 @@ class Shards:
         Raises:
             LuckyRecorderError: If it cannot be made; the shards stay.
         """
+        before = 0 if self._settings.resume is None else takes(self._settings.resume)
+        numbers = [before + one.attempt.number for one in found]
+        with self._bundles_ready(found, numbers, on_episode) as add:
+            size = self._bytes(found)
+            if self._has_session:
+                self._make_session(found, numbers, discarded, on_episode)
+            add()
+        self.remove()
+        path = self._settings.resume or self.session
+        return Made(path if self._has_session or self._dataset is None else self._dataset, self._dataset, size)
+
+    @contextlib.contextmanager
+    def _bundles_ready(
+        self, found: Sequence[Found], numbers: Sequence[int], on_episode: OnEpisode
+    ) -> Iterator[Callable[[], None]]:
+        """Make bundles ready before the session, so that what may fail does so before there is one of the two."""
+        koyu = self._settings.koyu
+        if self._dataset is None or koyu is None:
+            yield lambda: None
+            return
+        kept = [bundles.Kept(take, one.attempt.bundles) for take, one in zip(numbers, found, strict=True)]
+        with bundles.ready(self._dataset, koyu, kept, self._settings.metadata_every, on_episode) as commit:
+
+            def add() -> None:
+                commit()
+                self._is_added = True
+
+            yield add
+
+    def _make_session(
+        self, found: Sequence[Found], numbers: Sequence[int], discarded: Sequence[str], on_episode: OnEpisode
+    ) -> None:
         opened = {one.shard: Session(one.shard) for one in found}
         picks = [assembling.Pick(opened[one.shard], one.attempt.episode or 0) for one in found]
-        settings, resumed = self._settings, self._settings.resume
-        before = 0 if resumed is None else takes(resumed)
-        recorded = assembling.AsOne(settings.tasks, [before + one.attempt.number + 1 for one in found], discarded)
+        settings = self._settings
+        recorded = assembling.AsOne(settings.tasks, [take + 1 for take in numbers], discarded)
         every = settings.metadata_every
-        if resumed is None:
-            per_chunk, per_file = settings.files_per_chunk, settings.episodes_per_file
-            assembling.assemble(
-                picks,
-                self.session,
-                files_per_chunk=per_chunk,
-                episodes_per_file=per_file,
-                recorded=recorded,
-                on_episode=on_episode,
-                metadata_every=every,
-            )
-        else:
-            assembling.extend(resumed, picks, recorded, on_episode, every)
-        self.remove()
-        return resumed or self.session
+        if settings.resume is not None:
+            assembling.extend(settings.resume, picks, recorded, on_episode, every)
+            return
+        assembling.assemble(
+            picks,
+            self.session,
+            files_per_chunk=settings.files_per_chunk,
+            episodes_per_file=settings.episodes_per_file,
+            recorded=recorded,
+            on_episode=on_episode,
+            metadata_every=every,
+        )
+
+    def _bytes(self, found: Iterable[Found]) -> int:
+        """Return the size of the videos of episodes."""
+        if not self._has_session:
+            videos = (file for one in found for folder in one.attempt.bundles for file in folder.glob("*.mp4"))
+            return sum(file.stat().st_size for file in videos)
+        # Each has one file of a stream, in the order of its shard's episodes.
+        files: dict[Path, list[list[Path]]] = {}
+        for one in found:
+            if one.shard not in files:
+                session = Session(one.shard)
+                files[one.shard] = [session.video_files(key) for key in session.video_keys()]
+        return sum(of[one.attempt.episode or 0].stat().st_size for one in found for of in files[one.shard])
 
     def remove(self) -> None:
         """Remove the shards, and the folder of all sessions if there is nothing else in it."""
@@ -114,28 +191,65 @@ class Shards:
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()
 
-    def command(self) -> str:
-        """Return the command that makes a session of what is there; empty if nothing is, or some of it was added."""
-        sessions = sorted(self.folder.glob(f"*/{keys.SESSIONS}/*"))
-        finished = [str(path) for path in sessions if _has_episodes(path)]
-        resumed = self._settings.resume
-        if resumed is not None and finished:
-            if episodes(resumed) != self._before:
-                return ""
-            finished.insert(0, str(resumed))
-        if not finished:
+    def commands(self) -> dict[str, str]:
+        """Return the commands that make of what is there what was asked for, each by what it makes.
+
+        There are none where nothing is left to be made, or some of it was added already.
+        """
+        for dataset in self._datasets():
+            # What a worker that was killed has left says less than it holds.
+            with contextlib.suppress(LuckyRecorderError):  # one that cannot be completed tells that when it is merged
+                recovering.recover(dataset)
+        if not (self._sessions() or self._datasets()):
             self.remove()
-        return shlex.join(["lucky-recorder", "merge", *finished, "-o", str(self.session)]) if finished else ""
+        commands = {"session": self._session_command(), "dataset": self._dataset_command()}
+        return {what: command for what, command in commands.items() if command}
+
+    def _sessions(self) -> list[Path]:
+        return [path for path in sorted(self.folder.glob(f"*/{keys.SESSIONS}/*")) if _count(path)]
+
+    def _datasets(self) -> list[Path]:
+        if self._dataset is None or self._settings.koyu is None:
+            return []
+        return [path for path in sorted(self.folder.glob(f"*/{self._settings.koyu.name}")) if _has_bundles(path)]
+
+    def _session_command(self) -> str:
+        finished, resumed = self._sessions(), self._settings.resume
+        # Where it is there by now, or was added to, the same episodes would come twice.
+        if not finished or self.session.exists() or (resumed is not None and episodes(resumed) != self._before):
+            return ""
+        return _command([*([] if resumed is None else [resumed]), *finished], self.session)
+
+    def _dataset_command(self) -> str:
+        finished, dataset = self._datasets(), self._dataset
+        if not finished or dataset is None or self._is_added:
+            return ""
+        if not os.path.lexists(dataset):
+            return _command(finished, dataset)
+        there = [dataset] if _has_bundles(dataset) else []
+        return _command([*there, *finished], dataset.with_name(f"{dataset.name}-{self.session.name}"))
 
 
-def _has_episodes(path: Path) -> bool:
-    try:
-        return len(Session(path)) > 0
-    except LuckyRecorderError:
+def _command(parts: Iterable[Path], output: Path) -> str:
+    return shlex.join(["lucky-recorder", "merge", *map(str, parts), "-o", str(output)])
+
+
+def are_written(shard: Path, attempts: Iterable[Attempt]) -> bool:
+    """Tell whether a shard has the episodes that attempts were to leave, in every format."""
+    kept = [one for one in attempts if one.episode is not None]
+    if not all(folder.is_dir() for one in kept for folder in one.bundles):
         return False
+    is_session = shard.parent.name == keys.SESSIONS
+    there = _count(shard) if kept and is_session else 0
+    return all(one.episode < there for one in kept if one.episode is not None) or not is_session
 
 
-def bytes_of_video(path: Path) -> int:
-    """Return the size of a session's videos."""
-    session = Session(path)
-    return sum(file.stat().st_size for key in session.video_keys() for file in session.video_files(key))
+def _count(session: Path) -> int:
+    try:
+        return len(Session(session))
+    except LuckyRecorderError:  # of one without an episode
+        return 0
+
+
+def _has_bundles(dataset: Path) -> bool:
+    return any(dataset.glob("episodes/ep_*/episode.json"))

@@ -21,7 +21,7 @@ from pathlib import Path
 from lucky_recorder.errors import LuckyRecorderError, WorkerDiedError
 from lucky_recorder.rollouts.pieces import Attempt, Done, Lost, Piece
 from lucky_recorder.rollouts.process import GRACE_S, STOP, Broke, Message, Ran, Said, Wrote, work
-from lucky_recorder.session.reader import Session
+from lucky_recorder.rollouts.shards import are_written
 
 logger = logging.getLogger("lucky_recorder")
 
@@ -217,12 +217,8 @@ class _Hand:
 
     def left(self) -> Iterator[Done]:
         """Give the pieces that the worker had done, of a worker that did not live to say so: its shard shows it."""
-        there = 0
-        if self._ran and self._shard is not None:
-            with contextlib.suppress(LuckyRecorderError):  # of a shard without an episode
-                there = len(Session(self._shard))
         for number, attempts in list(self._ran.items()):
-            if self._shard is not None and all(one.episode is None or one.episode < there for one in attempts):
+            if self._shard is not None and are_written(self._shard, attempts):
                 del self._ran[number]
                 yield Done(self._pieces.pop(number), self._shard, attempts)
 

@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lucky_recorder.cli.main import app
-from lucky_recorder.testing import check_session
+from lucky_recorder.rollouts import gather
+from lucky_recorder.testing import check_koyu, check_session
+from tests.rollouts.inline import Inline
 
 
 @pytest.fixture
@@ -17,7 +19,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "counting_here.py").write_text(
         "import gymnasium as gym\n"
         "from lucky_recorder.testing import CountEnv\n"
-        "gym.register('Count-v0', CountEnv)\n"
+        "gym.register('CountHere-v0', CountEnv)\n"
         "def still(observation):\n"
         "    return [0.0]\n"
         "def broken(observation):\n"
@@ -33,7 +35,7 @@ def run(*arguments: object) -> Result:
 
 
 def test_records_with_workers_that_find_the_modules_of_the_folder(place: Path) -> None:
-    given = ["--config", "settings.toml", "--env", "counting_here:Count-v0", "--policy", "counting_here:still"]
+    given = ["--config", "settings.toml", "--env", "counting_here:CountHere-v0", "--policy", "counting_here:still"]
     result = run("record", *given, "--episodes", 3)
     assert result.exit_code == 0, result.output
     assert "3/3 episodes kept" in result.output
@@ -49,8 +51,25 @@ def test_records_with_workers_that_find_the_modules_of_the_folder(place: Path) -
     assert [episode.seed for episode in check_session(path)] == ["0", "1", "2", "3"]
 
 
+def test_records_bundles_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "Workers", Inline)
+    columns = [{"name": "observation.state", "source": "gym:obs"}, {"name": "action", "source": "gym:action"}]
+    text = "".join(f'[[columns]]\nname = "{one["name"]}"\nsource = "{one["source"]}"\n' for one in columns)
+    (place / "bundles.toml").write_text(f'mode = "custom"\nformats = ["koyu"]\n{text}[koyu]\nname = "cubes"\n')
+    given = ["--config", "bundles.toml", "--env", "counting_here:CountHere-v0", "--policy", "counting_here:still"]
+    for workers in (1, 2):
+        result = run("record", *given, "--episodes", 3, "--workers", workers)
+        assert result.exit_code == 0, result.output
+        assert f"dataset: {place / 'cubes'}" in result.output
+        assert f"ok: {3 * workers} episodes" in result.output
+        assert "3 episodes kept, 3 succeeded, 0 discarded; 9 steps in" in result.output
+    assert "; the dataset has 6 episodes" in result.output
+    assert len(check_koyu(place / "cubes")) == 18
+    assert not (place / "DataSessions").exists()
+
+
 def test_evaluates_with_workers(place: Path) -> None:
-    given = ["--config", "settings.toml", "--env", "counting_here:Count-v0", "--policy", "counting_here:still"]
+    given = ["--config", "settings.toml", "--env", "counting_here:CountHere-v0", "--policy", "counting_here:still"]
     result = run("eval", *given, "--action", "gym", "--episodes", 3, "--json", "result.json")
     assert result.exit_code == 0, result.output
     told = json.loads((place / "result.json").read_text())
@@ -60,7 +79,7 @@ def test_evaluates_with_workers(place: Path) -> None:
 
 
 def test_an_error_in_a_worker_is_told_with_its_traceback(place: Path) -> None:
-    given = ["--config", "settings.toml", "--env", "counting_here:Count-v0", "--policy", "counting_here:broken"]
+    given = ["--config", "settings.toml", "--env", "counting_here:CountHere-v0", "--policy", "counting_here:broken"]
     result = run("record", *given, "--episodes", 1, "--workers", 2)
     assert result.exit_code == 2
     assert "error: seed 0: 3 workers tried it, and none lived" in result.stderr

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
-from lucky_recorder.testing import check_session
+from lucky_recorder.testing import check_koyu, check_session
+from tests.koyu.making import read_dataset
 
 ROOT = Path(__file__).parents[2]
 _LONGEST_S = 120.0
@@ -31,7 +32,10 @@ if __name__ == "__main__":
     logging.basicConfig()
     def note(summary):
         print(summary.kept, *(child.pid for child in multiprocessing.active_children()), flush=True)
-    make = maker(Path(sys.argv[1]), {"trap": int(sys.argv[2]), "how": "hang"})
+    names = {"obs": "gym:obs", "observation.state": "gym:obs", "action": "gym:action"}
+    columns = [lr.Column(name, source) for name, source in names.items()]
+    env = {"trap": int(sys.argv[2]), "how": "hang"}
+    make = maker(Path(sys.argv[1]), env, columns=columns, koyu=lr.KoyuSettings("cubes"))
     lr.collect(make, Wandering(), episodes=100000, workers=2, on_episode=note)
 """
 
@@ -77,6 +81,17 @@ def sessions_in(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "DataSessions").iterdir())
 
 
+def merged(error: str, what: str) -> Path:
+    """Do as the log says; returns what is made."""
+    (line,) = [line for line in error.splitlines() if f"this makes a {what} of it" in line]
+    command = shlex.split(line.partition(f"this makes a {what} of it: ")[2])
+    assert command[:2] == ["lucky-recorder", "merge"]
+    result = CliRunner().invoke(app, command[1:])
+    assert result.exit_code == 0, result.output
+    assert command[-2] == "-o"
+    return Path(command[-1])
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_is_finished_becomes_a_session(tmp_path: Path, number: signal.Signals) -> None:
     driver = Driver(tmp_path, trap=-1)
@@ -87,10 +102,13 @@ def test_what_is_finished_becomes_a_session(tmp_path: Path, number: signal.Signa
     assert error.count("Traceback") == (number == signal.SIGINT)
     (name,) = sessions_in(tmp_path)
     path = tmp_path / "DataSessions" / name
-    assert f"what was finished, {len(lr.Session(path))} episodes, is in {path}" in error
+    said = f"what was finished, {len(lr.Session(path))} episodes, is in {path} and {tmp_path / 'cubes'}"
+    assert said in error
     seeds = [int(e.rows()["obs"][0].as_py()) // 100 for e in check_session(path)]
     assert len(seeds) >= 4
     assert seeds == sorted({*seeds})
+    check_koyu(tmp_path / "cubes")
+    assert [int(read.rows["observation.state"][0, 0]) // 100 for read in read_dataset(tmp_path / "cubes")] == seeds
 
 
 def test_a_second_interrupt_leaves_the_shards_and_says_how_to_merge_them(tmp_path: Path) -> None:
@@ -102,13 +120,11 @@ def test_a_second_interrupt_leaves_the_shards_and_says_how_to_merge_them(tmp_pat
     error = driver.wait()
     (name,) = sessions_in(tmp_path)
     assert name.endswith(".shards")
-    (line,) = [line for line in error.splitlines() if "this makes a session of it" in line]
-    command = shlex.split(line.partition("this makes a session of it: ")[2])
-    assert command[:2] == ["lucky-recorder", "merge"]
-    assert command[-2:] == ["-o", str(tmp_path / "DataSessions" / name.removesuffix(".shards"))]
-    result = CliRunner().invoke(app, command[1:])
-    assert result.exit_code == 0, result.output
-    assert len(check_session(command[-1])) >= 4
+    session, dataset = (merged(error, what) for what in ("session", "dataset"))
+    assert session == tmp_path / "DataSessions" / name.removesuffix(".shards")
+    assert dataset.parent == tmp_path
+    check_koyu(dataset)
+    assert len(check_session(session)) == len(read_dataset(dataset)) >= 4
 
 
 def test_no_worker_outlives_a_driver_that_was_killed(tmp_path: Path) -> None:
@@ -117,4 +133,7 @@ def test_no_worker_outlives_a_driver_that_was_killed(tmp_path: Path) -> None:
     driver.wait()
     (name,) = sessions_in(tmp_path)
     shards = [*(tmp_path / "DataSessions" / name).glob("*/DataSessions/*")]
-    assert sum(len(check_session(path)) for path in shards) >= 4
+    datasets = [*(tmp_path / "DataSessions" / name).glob("*/cubes")]
+    for dataset in datasets:
+        check_koyu(dataset)
+    assert sum(len(check_session(path)) for path in shards) == sum(len(read_dataset(one)) for one in datasets) >= 4

@@ -172,7 +172,6 @@ def with_a_sink() -> lr.RecordSession:
 
 
 REFUSED: list[tuple[Callable[[], Any], Any, str]] = [
-    (maker(Path(), koyu=lr.KoyuSettings(name="x")), None, r"^formats=.*workers=1.*lucky-recorder convert"),
     (maker(Path(), record_data=False, record_cameras=True, cameras=[lr.Camera("render")]), None, "^record_data=False"),
     (maker(Path(), episode_trigger=bool), None, "^episode_trigger=.*use workers=1"),
     (with_a_sink, None, "^sinks: .*workers=1"),
