@@ -7,6 +7,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,14 @@ def test_every_other_room_can_be_entered_without_a_simulator() -> None:
     assert done.stdout == "[]\n"
 
 
+@cache
+def parsed(file: Path) -> list[ast.AST]:
+    """All that is in a file, the module itself first."""
+    return list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+
+
 def nodes(file: Path, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-    return (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, kinds))
+    return (node for node in parsed(file) if isinstance(node, kinds))
 
 
 def test_imports_stand_at_the_top() -> None:
@@ -93,7 +100,7 @@ def runs_in(tree: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(HOUSE)))
 def test_what_is_heavy_is_imported_in_its_own_rooms(file: Path) -> None:
     place = str(file.relative_to(HOUSE))
-    imported = {name.partition(".")[0] for name in runs_in(ast.parse(file.read_text(encoding="utf-8")))}
+    imported = {name.partition(".")[0] for name in runs_in(parsed(file)[0])}
     assert [name for name in sorted(imported & set(HEAVY)) if not place.startswith(HEAVY[name])] == []
 
 

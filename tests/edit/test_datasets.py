@@ -127,7 +127,6 @@ def test_the_table_of_conditions_has_what_a_sidecar_says(source: Path) -> None:
 
 
 def test_a_condition_in_sql(tmp_path: Path, source: Path) -> None:
-    pytest.importorskip("duckdb")
     datasets.select(source, tmp_path / "made", where="reward >= 0.5 AND length > 4 OR policy_name = 'bc'")
     assert numbers(tmp_path / "made") == [3, 7]
     with pytest.raises(SettingsError, match="where"):

@@ -12,6 +12,7 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.session import metadata, recovery
 from lucky_recorder.session.check import check_session
+from tests.pairs import in_pairs
 from tests.session.building import Recording, arm_schema
 
 NAME = "session_2026-10-08_14-30-05"
@@ -56,9 +57,7 @@ def of(tasks: str) -> list[list[str]]:
     return [[task] * ROWS for task in tasks]
 
 
-@pytest.mark.parametrize("per_file", [1, 3, 7])
-@pytest.mark.parametrize("found", [0, 1, 2, 3])
-@pytest.mark.parametrize("is_recovered", [False, True], ids=["resumed at once", "recovered first"])
+@in_pairs(is_recovered=[False, True], found=[0, 1, 2, 3], per_file=[1, 3, 7])
 def test_every_row_keeps_its_task(tmp_path: Path, per_file: int, found: int, is_recovered: bool) -> None:
     path, recorded = tmp_path / NAME, ""
     for tasks, is_killed in (("ABCD", True), ("AFG", True), ("HB", False), ("IDJ", True)):

@@ -228,8 +228,7 @@ def test_without_duckdb_a_condition_names_the_extra(
     ],
 )
 def test_where_is_an_expression_over_the_episodes(session: Path, condition: str, kept: set[int]) -> None:
-    pytest.importorskip("duckdb")
-    assert sql.where(lr.Session(session), condition) == kept
+    assert sql.where(lr.Session(session).episodes, condition) == kept
 
 
 @pytest.mark.parametrize(
@@ -239,6 +238,8 @@ def test_where_is_an_expression_over_the_episodes(session: Path, condition: str,
         "success; DROP VIEW episodes",
         "success, length",
         "length > 1 ORDER BY 1",
+        "length > 1 LIMIT 1",
+        "length > 1) LIMIT 1 --",
         "nothing > 1",
         "",
         "episode_index IN (SELECT 1 FROM read_csv('/etc/passwd'))",
@@ -247,11 +248,10 @@ def test_where_is_an_expression_over_the_episodes(session: Path, condition: str,
     ],
 )
 def test_where_is_nothing_but_that(session: Path, condition: str) -> None:
-    pytest.importorskip("duckdb")
     table = pa.table({"episode_index": [1]})
     assert table.num_rows
     with pytest.raises(SettingsError, match="where="):
-        sql.where(lr.Session(session), condition)
+        sql.where(lr.Session(session).episodes, condition)
 
 
 def test_seeds_of_what_is_left_out_are_not_tried_again(tmp_path: Path) -> None:

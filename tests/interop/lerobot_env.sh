@@ -8,7 +8,8 @@ home=${LUCKY_RECORDER_INTEROP:-$HOME/.cache/lucky_recorder/interop}/lerobot
 versions=(0.4.4 0.6.1)
 if [ -e "$home/.done" ]; then exit 0; fi
 
-pip_install() { "$home/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
+# Python compiles what it imports; pip would compile twenty thousand files.
+pip_install() { "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
 
 # torchcodec loads the system's ffmpeg.
 if ! command -v ffmpeg >/dev/null; then

@@ -14,6 +14,7 @@ from lucky_recorder.lerobot.rules import check_lerobot
 from lucky_recorder.session import resumed
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.layout import Chunking
+from tests.pairs import in_pairs
 from tests.session.building import Recording, arm_schema, camera, depth, lidar, mask, rgbd
 from tests.session.foreign import Recorder, write_session
 
@@ -61,10 +62,7 @@ def assert_is_a_view(view: Path, episodes: int) -> None:
     assert {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in view.rglob("*")} == before
 
 
-@pytest.mark.parametrize("made", MADE.values(), ids=MADE.keys())
-@pytest.mark.parametrize("failed", [None, 1])
-@pytest.mark.parametrize("is_closed", [True, False])
-@pytest.mark.parametrize("with_depth", [True, False])
+@in_pairs(made=MADE, failed=[None, 1], is_closed=[True, False], with_depth=[True, False])
 def test_a_view_is_sound(
     tmp_path: Path, made: Callable[[Path], Recording], failed: int | None, is_closed: bool, with_depth: bool
 ) -> None:

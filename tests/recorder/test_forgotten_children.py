@@ -13,12 +13,12 @@ import pytest
 import lucky_recorder as lr
 
 SCRIPT = """
-import multiprocessing, sys, threading
+import multiprocessing, os, sys, threading
 import numpy as np
 import lucky_recorder as lr
 from lucky_recorder.testing import CountEnv
 
-out, method, kind, how = sys.argv[1:]
+out, method, *kinds = sys.argv[1:]
 
 def record(env, begun):
     for seed in range(3):
@@ -30,9 +30,11 @@ def record(env, begun):
     env.reset()
     env.step(np.zeros(1))
 
-def work():
+def work(kind, how):
     global env
-    fields = {"output_dir": out}
+    told = os.open(f"{out}/{kind}-{how}.err", os.O_WRONLY | os.O_CREAT)
+    os.dup2(told, 2)
+    fields = {"output_dir": f"{out}/{kind}-{how}"}
     if kind == "cameras":
         fields["cameras"] = [{"name": "wall", "width": 64, "height": 48}]
     if kind == "koyu":
@@ -50,35 +52,44 @@ def work():
         raise KeyError("in the policy")
 
 if __name__ == "__main__":
-    child = multiprocessing.get_context(method).Process(target=work)
-    child.start()
-    child.join(50)
-    sys.exit(child.exitcode)
+    for kind in kinds:
+        child = multiprocessing.get_context(method).Process(target=work, args=kind.split("-"))
+        child.start()
+        child.join(50)
+        print(kind, child.exitcode, flush=True)
 """
 METHODS = multiprocessing.get_all_start_methods()
+# What is recorded, and how the child ends.
+KINDS = ["plain-ends", "cameras-ends", "koyu-ends", "spooled-raises", "plain-thread"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("kind", "how"),
-    [("plain", "ends"), ("cameras", "ends"), ("koyu", "ends"), ("spooled", "raises"), ("plain", "thread")],
-)
-def test_a_child_that_forgets_to_close_leaves_a_whole_session(
-    tmp_path: Path, read_back: Any, method: str, kind: str, how: str
-) -> None:
-    script = tmp_path / "script.py"
+@pytest.fixture(scope="module", params=METHODS)
+def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
+    """A child of each kind, one after another; returns the folder, and how they ended."""
+    folder = tmp_path_factory.mktemp(request.param)
+    script = folder / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), method, kind, how], capture_output=True, text=True, timeout=60
+        [sys.executable, str(script), str(folder), request.param, *KINDS], capture_output=True, text=True, timeout=200
     )
-    assert done.returncode == (how == "raises"), done.stderr
-    assert done.stderr.count("close() was not called on the recorder of") == 1, done.stderr
-    if kind == "koyu":
-        assert len(lr.koyu.Dataset(tmp_path / "k")) == 10
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder, {kind: int(code) for kind, code in map(str.split, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_child_that_forgets_to_close_leaves_a_whole_session(
+    ended: tuple[Path, dict[str, int]], read_back: Any, kind: str
+) -> None:
+    folder, codes = ended
+    told = (folder / f"{kind}.err").read_text()
+    assert codes[kind] == (kind == "spooled-raises"), told
+    assert told.count("close() was not called on the recorder of") == 1, told
+    if kind == "koyu-ends":
+        assert len(lr.koyu.Dataset(folder / kind / "k")) == 10
         return
-    (session,) = tmp_path.glob("DataSessions/*")
+    (session,) = (folder / kind).glob("DataSessions/*")
     assert lr.Session(session).state == "complete"
     episodes = read_back(session)
     assert [(e.meta["length"], e.meta["success"]) for e in episodes] == [(3, True)] * 3 + [(1, False)]
-    if kind == "cameras":
+    if kind == "cameras-ends":
         assert [len(e.frames["wall"]) for e in episodes] == [3, 3, 3, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import lucky_recorder as lr
 from lucky_recorder.recorder.lane import Lane
 from lucky_recorder.recorder.take import Take
 from lucky_recorder.testing import CountEnv, MemorySink
+from tests.pairs import in_pairs
 from tests.recorder.lines import RECORDER, AtLine, interrupt
 from tests.recorder.states import BETWEEN, IN
 
@@ -114,12 +116,16 @@ def check_each(driven: Driven, broken: Callable[[int], bool]) -> None:
         assert not (record.outcome.success and rows[0] % 100 == 0 and len(rows) < 5), f"{rows}"
 
 
-SIMULATIONS = pytest.mark.parametrize(
-    ("mujoco", "uneven"), [(False, "refuse"), (True, "refuse"), (True, "allow")], ids=["none", "mujoco", "allowed"]
-)
+SIMULATIONS = {"none": (False, "refuse"), "mujoco": (True, "refuse"), "allowed": (True, "allow")}
+# A tick is not around a step.
+PLACES = {
+    f"{way}, {where}": (way, where)
+    for way, where in itertools.product(("wrapper", "step", "tick"), ("in the step", "looked", "settling"))
+    if (way, where) != ("tick", "in the step")
+}
 
 
-@SIMULATIONS
+@pytest.mark.parametrize(("mujoco", "uneven"), SIMULATIONS.values(), ids=SIMULATIONS)
 @pytest.mark.parametrize("way", ["wrapper", "step", "tick"])
 def test_an_interrupt_at_any_line_of_a_step(drive: Any, way: str, mujoco: bool, uneven: str) -> None:
     driven = drive(way, mujoco, uneven_steps=uneven)
@@ -132,25 +138,11 @@ def test_an_interrupt_at_any_line_of_a_step(drive: Any, way: str, mujoco: bool, 
     check_each(driven, broken)
 
 
-@SIMULATIONS
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-@pytest.mark.parametrize(
-    ("way", "where"),
-    # A tick is not around a step.
-    [
-        ("wrapper", "in the step"),
-        ("wrapper", "looked"),
-        ("wrapper", "settling"),
-        ("step", "in the step"),
-        ("step", "looked"),
-        ("step", "settling"),
-        ("tick", "looked"),
-        ("tick", "settling"),
-    ],
-)
+@in_pairs(place=PLACES, simulation=SIMULATIONS, error=[KeyboardInterrupt, ValueError])
 def test_an_interrupt_at_any_line_of_what_handles_an_error(
-    drive: Any, monkeypatch: pytest.MonkeyPatch, mujoco: bool, uneven: str, way: str, where: str, error: Any
+    drive: Any, monkeypatch: pytest.MonkeyPatch, place: tuple[str, str], simulation: tuple[bool, str], error: Any
 ) -> None:
+    (way, where), (mujoco, uneven) = place, simulation
     driven = drive(way, mujoco, uneven_steps=uneven)
     strikes: list[Callable[[], Any]] = []
     looking, settling = Lane.look, Lane.settle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,39 +128,72 @@ def test_an_interrupt_between_a_step_and_its_row_ends_the_episode(
     assert [e.rows["obs"].tolist() for e in read_back(env.session_path)] == [[0]]
 
 
-@pytest.mark.parametrize("step", [1, 3], ids=["amid", "done"])
-def test_an_interrupt_at_any_line_of_a_step_leaves_whole_ticks_without_a_gap(
-    tmp_path: Path, read_back: Any, counts: Any, seen: Any, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
+def break_a_step(env: lr.RecordSession, step: int, number: int) -> bool:
+    """Interrupt a step of an episode before a line, and record another one; returns whether it had as many lines."""
+    env.reset(seed=0)
+    for _ in range(step - 1):
+        env.step(np.zeros(1))
+    line = AtLine(number, interrupt)
+    with contextlib.suppress(KeyboardInterrupt), line:
+        env.step(np.zeros(1))
+    for _ in range(4):
+        env.step(np.zeros(1))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*steps came after one that had ended")
+        env.reset(seed=1)
+    for _ in range(2):
+        env.step(np.zeros(1))
+    return line.left <= 0
+
+
+def check_broken(episodes: list[Any], counts: Any, first: int, number: int) -> None:
+    """Of what was broken whole ticks without a gap are left, from the first on, and the next episode is whole."""
+    *broken, last = episodes
+    for episode in broken:
+        rows = counts(episode)["rows"]
+        assert rows == [first + t for t in range(len(rows))], number
+        assert counts(episode)["seen"] == rows, number
+    assert counts(last) == {"rows": [first + 100, first + 101], "seen": [first + 100, first + 101]}, number
+
+
+@pytest.fixture
+def begin(tmp_path: Path, seen: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], lr.RecordSession]:
+    """Return what opens a session in a folder of its own, whose episodes have three steps and two, in turn."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    return lambda number: lr.RecordSession(
+        CountEnv([3, 2], render_mode="rgb_array"), mode="custom", columns=[lr.Column("obs", "gym:obs")],
+        cameras=[seen], output_dir=tmp_path / str(number),
+    )  # fmt: skip
+
+
+def test_an_interrupt_at_any_line_of_a_first_step_leaves_whole_ticks_without_a_gap(
+    begin: Any, read_back: Any, counts: Any
+) -> None:
+    """Of a session: it is there that rates are learned."""
     for number in range(1, 1000):
-        env = lr.RecordSession(
-            CountEnv([3, 2], render_mode="rgb_array"), mode="custom", columns=[lr.Column("obs", "gym:obs")],
-            cameras=[seen], output_dir=tmp_path / str(number),
-        )  # fmt: skip
-        env.reset(seed=0)
-        for _ in range(step - 1):
-            env.step(np.zeros(1))
-        line = AtLine(number, interrupt)
-        with contextlib.suppress(KeyboardInterrupt), line:
-            env.step(np.zeros(1))
-        for _ in range(4):
-            env.step(np.zeros(1))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*steps came after one that had ended")
-            env.reset(seed=1)
-        for _ in range(2):
-            env.step(np.zeros(1))
+        env = begin(number)
+        has_struck = break_a_step(env, 1, number)
         env.close()
-        *broken, last = read_back(env.session_path)
-        for episode in broken:
-            rows = counts(episode)["rows"]
-            assert rows == list(range(len(rows))), number
-            assert counts(episode)["seen"] == rows, number
-        assert counts(last) == {"rows": [100, 101], "seen": [100, 101]}, number
-        if line.left > 0:
+        check_broken(read_back(env.session_path), counts, 0, number)
+        if not has_struck:
             break
     assert number > 20
+
+
+def test_an_interrupt_at_any_line_of_a_last_step_leaves_whole_ticks_without_a_gap(
+    begin: Any, read_back: Any, counts: Any
+) -> None:
+    env, number = begin(0), 1
+    while break_a_step(env, 3, number):
+        number += 1
+    env.close()
+    assert 20 < number < 300
+    by_number: dict[int, list[Any]] = {}
+    for episode in read_back(env.session_path):
+        by_number.setdefault(counts(episode)["rows"][0] // 200, []).append(episode)
+    assert list(by_number) == list(range(number))
+    for place, episodes in by_number.items():
+        check_broken(episodes, counts, 200 * place, place + 1)
 
 
 @pytest.mark.parametrize("is_queued", [False, True], ids=["before", "after"])

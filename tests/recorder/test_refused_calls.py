@@ -15,6 +15,7 @@ import lucky_recorder as lr
 from lucky_recorder.koyu.check import inspect_koyu
 from lucky_recorder.session.check import check_session
 from lucky_recorder.testing import CountEnv
+from tests.pairs import in_pairs
 
 CODES = {"full": errno.ENOSPC, "broken": errno.EIO, "over quota": errno.EDQUOT, "read only": errno.EROFS}
 CALLS: dict[str, tuple[Any, str]] = {
@@ -28,6 +29,8 @@ CALLS: dict[str, tuple[Any, str]] = {
 }
 PAIR = [lr.Column("observation.state", "gym:obs"), lr.Column("action", "gym:action", dtype="float32")]
 EPISODES, LENGTH, BEFORE = 7, 3, 2
+# Episodes of a data file, and whether the call works again afterwards.
+FILES = {"a file each": (1, False), "once, in a file of three": (3, True)}
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, call: str, code: int, spared: int, is_once: bool) -> list[str]:
@@ -50,13 +53,12 @@ def record_on(env: Any, run: Any) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize(("per_file", "is_once"), [(1, False), (3, True)])
+@in_pairs(call=list(CALLS), code=CODES, files=FILES)
 def test_counts_files_and_error_agree(
     record: Any, run: Any, seen: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    call: str, code: int, per_file: int, is_once: bool,
+    call: str, code: int, files: tuple[int, bool],
 ) -> None:  # fmt: skip
+    per_file, is_once = files
     env = record(
         CountEnv(LENGTH, render_mode="rgb_array"), columns=PAIR, cameras=[seen], koyu=lr.KoyuSettings(name="counted"),
         episodes_per_file=per_file, files_per_chunk=2, metadata_every=2, provenance=False,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import av
@@ -40,6 +42,20 @@ def imread(file: Path) -> np.ndarray:
         return frame.to_ndarray(format="rgb24")
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Return a function that runs all the Python of a page, once; it returns the folder in which it ran."""
+
+    @cache
+    def ran(page: Path) -> Path:
+        folder = tmp_path_factory.mktemp(page.stem)
+        (folder / "page.py").write_text("\n".join(python_of(page)))
+        run(folder, "page.py")
+        return folder
+
+    return ran
+
+
 def sessions_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("DataSessions/session_*"))
 
@@ -58,11 +74,8 @@ def test_an_example_is_short(example):
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if python_of(p)], ids=lambda path: path.name)
-def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(python_of(page)))
-    run(tmp_path, str(script))
-    for path in sessions_in(tmp_path):
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, ran):
+    for path in sessions_in(ran(page)):
         check_session(path)
 
 
@@ -73,12 +86,11 @@ def test_the_manual_lists_every_public_name(name):
     assert any(line.startswith("::: lucky_recorder.") and line.endswith(listed) for line in lines)
 
 
-def test_the_readme_s_example_is_ten_lines_and_records(tmp_path):
+def test_the_readme_s_example_is_ten_lines_and_records(ran):
     example = python_of(ROOT / "README.md")[0]
     assert len([line for line in example.splitlines() if line.strip()]) == 10
-    (tmp_path / "example.py").write_text(example)
-    run(tmp_path, "example.py")
-    (path,) = sessions_in(tmp_path)
+    # It comes first on the page.
+    path = sessions_in(ran(ROOT / "README.md"))[0]
     session = check_session(path)
     assert session.episodes["success"].to_pylist() == [True] * 3
     assert list(session.cameras) == ["front"]

@@ -14,6 +14,7 @@ import pytest
 import lucky_recorder as lr
 from tests.capture.callbacks import KINDS, RANGEFINDER, USER_SENSORS, called_back, calling
 from tests.capture.models import state
+from tests.pairs import in_pairs
 
 TICKS = 12
 SUBSTEPS = 5
@@ -102,9 +103,7 @@ RECORDED: dict[str, dict[str, Any]] = {
 SENSORS = {"commands and positions": USER_SENSORS + RANGEFINDER, "pictures and scans": USER_SENSORS}
 
 
-@pytest.mark.parametrize("drive", [ticked, stepped])
-@pytest.mark.parametrize("recorded", RECORDED)
-@pytest.mark.parametrize("kind", KINDS)
+@in_pairs(kind=list(KINDS), recorded=list(RECORDED), drive=[ticked, stepped])
 def test_a_run_with_a_callback_is_the_same_with_a_recorder(
     kind: str, recorded: str, drive: Drive, tmp_path: Path, read_back: Any
 ) -> None:

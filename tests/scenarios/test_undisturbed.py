@@ -16,8 +16,12 @@ def no_viewer_is_left() -> None:
     gc.collect()
 
 
-# Pictures at every step take long: those are the soak's, `python -m tests.soak.undisturbed`.
+# Of two episodes together: what differs at all differs in the step in which it was disturbed. Long ones, and pictures
+# at every step, are the soak's: `python -m tests.soak.undisturbed`.
+STEPS = 120
+
+
 @pytest.mark.parametrize("env_id", ENVS)
 @pytest.mark.filterwarnings("ignore:.*")
 def test_every_environment_goes_on_as_if_nobody_looked(env_id: str, tmp_path: Path) -> None:
-    is_undisturbed(env_id, tmp_path, 32, ["every stream at every tenth step", "rows"])
+    is_undisturbed(env_id, tmp_path, 32, ["every stream at every tenth step", "rows"], STEPS)

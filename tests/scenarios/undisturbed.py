@@ -164,8 +164,8 @@ def _run(env: Any, steps: int) -> Trace:
         env.close()
 
 
-def is_undisturbed(env_id: str, folder: Path, size: int, names: list[str]) -> None:
+def is_undisturbed(env_id: str, folder: Path, size: int, names: list[str], steps: int = STEPS) -> None:
     """Compare a run alone with runs that are recorded in some ways."""
-    theirs = alone(env_id, folder, size)
+    theirs = alone(env_id, folder, size, steps)
     for name in names:
-        compare(recorded(env_id, folder, size, RECORDINGS[name]), theirs)
+        compare(recorded(env_id, folder, size, RECORDINGS[name], steps), theirs)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 import lucky_recorder as lr
@@ -59,11 +60,15 @@ def read(root: Path, cameras: Sequence[str] = ("Front",)) -> list[tuple[Any, ...
     return [
         (
             episode.rows().to_pylist(),
-            [picture.tolist() for name in cameras for picture in episode.frames(name)],
-            [picture.tolist() for picture in episode.depth("Front").codes],
+            [_content(picture) for name in cameras for picture in episode.frames(name)],
+            [_content(picture) for picture in episode.depth("Front").codes],
         )
         for episode in lr.Session(root)
     ]
+
+
+def _content(picture: np.ndarray) -> tuple[Any, ...]:
+    return picture.shape, picture.dtype.str, picture.tobytes()
 
 
 def forget(path: Path, *parts: str) -> None:

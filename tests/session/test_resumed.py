@@ -24,11 +24,20 @@ from tests.session.resuming import FIELDS, contents, in_parts, keep, listed, rea
 NAME = "session_2026-10-08_14-30-05"
 
 
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Seven episodes recorded at once, by the episodes of a data file; nobody changes them."""
+    root = tmp_path_factory.mktemp("wholes")
+    return {number: in_parts(root / f"{number}", 7, episodes_per_file=number) for number in (1, 3)}
+
+
 @pytest.mark.parametrize("parts", [(3, 4), (1, 6), (2, 2, 3), (7, 0), (6, 1, 0)])
 @pytest.mark.parametrize("per_file", [1, 3])
-def test_a_session_in_parts_is_that_of_one_recording(tmp_path: Path, per_file: int, parts: tuple[int, ...]) -> None:
+def test_a_session_in_parts_is_that_of_one_recording(
+    wholes: dict[int, Path], tmp_path: Path, per_file: int, parts: tuple[int, ...]
+) -> None:
     """Every file is the same to the last byte: rows, videos, scans, statistics, tasks, totals."""
-    whole = in_parts(tmp_path / "whole", 7, episodes_per_file=per_file)
+    whole = wholes[per_file]
     resumed = in_parts(tmp_path / "resumed", *parts, episodes_per_file=per_file)
     assert contents(resumed) == contents(whole)
     assert listed(resumed) == listed(whole)
@@ -39,8 +48,10 @@ def test_a_session_in_parts_is_that_of_one_recording(tmp_path: Path, per_file: i
 
 @pytest.mark.parametrize("per_file", [1, 3])
 @pytest.mark.parametrize("episodes", [1, 3, 4])
-def test_one_that_was_cut_short_is_completed_first(tmp_path: Path, per_file: int, episodes: int) -> None:
-    whole = in_parts(tmp_path / "whole", 7, episodes_per_file=per_file)
+def test_one_that_was_cut_short_is_completed_first(
+    wholes: dict[int, Path], tmp_path: Path, per_file: int, episodes: int
+) -> None:
+    whole = wholes[per_file]
     recording = Recording(tmp_path / NAME, schema(), **FIELDS | {"episodes_per_file": per_file, "metadata_every": 25})
     keep(recording, episodes)
     recording.sink._lock.release()

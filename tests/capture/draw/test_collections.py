@@ -88,10 +88,15 @@ def test_only_collections_in_its_own_thread_concern_it_and_only_while_it_is_up()
 
 @pytest.fixture
 def alone() -> Iterator[None]:
-    """Have no callbacks of others: one that is Python, such as hypothesis sets, loses signals itself."""
+    """Have no callbacks of others: one that is Python, such as hypothesis sets, loses signals itself.
+
+    Nor what other tests have left, which would make each collection as many times longer.
+    """
     others = list(gc.callbacks)
     gc.callbacks.clear()
+    gc.freeze()
     yield
+    gc.unfreeze()
     gc.callbacks[:] = others
 
 

@@ -56,27 +56,36 @@ def scene_in_contact() -> tuple[mujoco.MjModel, mujoco.MjData]:
     return model, data
 
 
-def reference(model: mujoco.MjModel, data: mujoco.MjData, **fields: Any) -> dict[str, np.ndarray]:
-    """MuJoCo's own colours, metres and segments with the same choice of what is shown."""
+def references(model: mujoco.MjModel, data: mujoco.MjData, *chosen: dict[str, Any]) -> list[np.ndarray]:
+    """MuJoCo's own colours with each choice of what is shown."""
     model, shown = copy.copy(model), mujoco.MjData(model)
     mujoco.mj_setState(model, shown, state(model, data), WHOLE_STATE)
     mujoco.mj_forward(model, shown)
     model.vis.global_.offwidth, model.vis.global_.offheight = WIDTH, HEIGHT
-    option = mujoco.MjvOption()
+    with mujoco.Renderer(model, HEIGHT, WIDTH) as renderer:
+        plain = renderer.scene.flags.copy()
+        return [_drawn(renderer, shown, plain, **fields) for fields in chosen]
+
+
+def _drawn(renderer: mujoco.Renderer, shown: mujoco.MjData, plain: np.ndarray, **fields: Any) -> np.ndarray:
+    option, flags = mujoco.MjvOption(), fields.get("flags", {})
     for name in ("geom_groups", "site_groups"):
         if name in fields:
             getattr(option, name[:4] + "group")[:] = np.isin(np.arange(6), fields[name])
-    flags = fields.get("flags", {})
     for name, is_on in flags.items():
         if name in VIS_FLAGS:
             option.flags[int(getattr(mujoco.mjtVisFlag, f"mjVIS_{name.upper()}"))] = is_on
-    with mujoco.Renderer(model, HEIGHT, WIDTH) as renderer:
-        for _ in range(2):
-            renderer.update_scene(shown, "seen", option)
-        for name, is_on in flags.items():
-            if name in RND_FLAGS:
-                renderer.scene.flags[int(getattr(mujoco.mjtRndFlag, f"mjRND_{name.upper()}"))] = is_on
-        return {"color": renderer.render().copy()}
+    renderer.scene.flags[:] = plain
+    for _ in range(2):
+        renderer.update_scene(shown, "seen", option)
+    for name, is_on in flags.items():
+        if name in RND_FLAGS:
+            renderer.scene.flags[int(getattr(mujoco.mjtRndFlag, f"mjRND_{name.upper()}"))] = is_on
+    return renderer.render().copy()
+
+
+def reference(model: mujoco.MjModel, data: mujoco.MjData, **fields: Any) -> np.ndarray:
+    return references(model, data, fields)[0]
 
 
 def seen(name: str = "seen", **fields: Any) -> lr.Camera:
@@ -107,8 +116,8 @@ def films() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     with Film(model, data, [seen("default"), *cameras]) as film:
         pictures = film.frame()
     ours = dict(zip(("default", *VIS_FLAGS, *RND_FLAGS), pictures, strict=True))
-    turned = {"default": {}} | {name: {name: not _default(name)} for name in (*VIS_FLAGS, *RND_FLAGS)}
-    return {name: (ours[name], reference(model, data, flags=flags)["color"]) for name, flags in turned.items()}
+    theirs = references(model, data, {}, *({"flags": flag} for flag in flags))
+    return {name: (ours[name], picture) for name, picture in zip(ours, theirs, strict=True)}
 
 
 @pytest.mark.parametrize("name", ["default", *VIS_FLAGS, *RND_FLAGS])
@@ -142,8 +151,8 @@ def test_groups_are_mujocos_in_colour_depth_and_masks(groups: dict[str, Any]) ->
         pictures = film.look()
         depth, labels = film.surfaces(pictures[1])
         plain, chosen, again = film.draw(pictures)
-    np.testing.assert_array_equal(chosen, reference(model, data, **groups)["color"])
-    np.testing.assert_array_equal(plain, reference(model, data)["color"])
+    np.testing.assert_array_equal(chosen, reference(model, data, **groups))
+    np.testing.assert_array_equal(plain, reference(model, data))
     np.testing.assert_array_equal(plain, again)
     shown = groups.get("geom_groups", (0, 1, 2))
     for label, name in enumerate(masks, 1):
@@ -178,22 +187,36 @@ def test_scenes_of_the_pool_carry_no_flag_to_the_next_camera() -> None:
     assert not np.array_equal(*rounds[0])
 
 
-@pytest.mark.parametrize("flag", [*VIS_FLAGS, *RND_FLAGS])
-def test_depth_is_the_same_whether_colours_are_drawn_first_or_not(flag: str) -> None:
-    """Of a scene whose colours and surfaces may share a pass: no sky, no mirror, one sample a pixel."""
+@pytest.fixture(scope="module")
+def depths() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Of each flag turned over, the depth before any colour was drawn, and after it.
+
+    Of a scene whose colours and surfaces may share a pass: no sky, no mirror, one sample a pixel.
+    """
     bare = re.sub(r'<texture name="sky".*?/>', "", SCENE, flags=re.DOTALL).replace('reflectance="0.4"', "")
     model = mujoco.MjModel.from_xml_string(bare)
     model.vis.quality.offsamples = 0
     data = mujoco.MjData(model)
     mujoco.mj_step(model, data, 5)
-    with Film(model, data, [seen(flags={flag: not _default(flag)}, depth_mode="separate")]) as film:
-        [first] = film.look()
-        before = film.surfaces(first)[0]
-        first.release()
-        [second] = film.look()
-        film.in_worker(film.source.renderer.color, second)
-        after = film.surfaces(second)[0]
-        second.release()
+    names = [*VIS_FLAGS, *RND_FLAGS]
+    cameras = [seen(name, flags={name: not _default(name)}, depth_mode="separate") for name in names]
+    with Film(model, data, cameras) as film:
+        before, after = [], []
+        for picture in film.look():
+            before.append(film.surfaces(picture)[0])
+            picture.release()
+        for picture in film.look():
+            film.in_worker(film.source.renderer.color, picture)
+            after.append(film.surfaces(picture)[0])
+            picture.release()
+    return dict(zip(names, zip(before, after, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("flag", [*VIS_FLAGS, *RND_FLAGS])
+def test_depth_is_the_same_whether_colours_are_drawn_first_or_not(
+    depths: dict[str, tuple[np.ndarray, np.ndarray]], flag: str
+) -> None:
+    before, after = depths[flag]
     np.testing.assert_array_equal(before, after)
 
 

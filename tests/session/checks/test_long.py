@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from lucky_recorder.session.checks import stats
 from lucky_recorder.session.checks.quantiles import quantiles
 from lucky_recorder.session.checks.times import tick_times
 from lucky_recorder.storage import parquet
+from tests.pairs import pairwise
 from tests.session.breaking import STATS
 from tests.session.building import Recording, arm_schema, lidar
 from tests.soak.hostile import peak_mb
@@ -35,7 +37,11 @@ DATA = "data/chunk-000/file-000.parquet"
 ROWS, GROUP = 60, 7
 
 
-@pytest.fixture(params=["waits", "again", "bits"])
+HELD = ["waits", "again", "bits"]
+SUMMED = ["min", "max", "mean", "std", "count"]
+
+
+@pytest.fixture(params=HELD)
 def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row group is a batch, none is kept; an episode waits for its end, or is read again, some bits at a time."""
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 1)
@@ -90,23 +96,25 @@ def test_a_good_session_has_no_fault(good: Path) -> None:
     assert check_session(good) == []
 
 
+FAULTS = [
+    ("index", 7000, "index is 7000"),
+    ("robot_id", 5, "robot_id is 5"),
+    ("timestamp", 9.5, "timestamp is 9.5"),
+    ("episode_index", 1, "59 rows, meta/episodes says 60"),
+    ("frame_index", 77, "frame_index is 77"),
+    ("task_index", 9, "task_index 0..9 is out of range"),
+    ("frame_flags", 9, "frame_flags is 9"),
+    ("action", [1.0] * 5, "action: a list is not whole"),
+    ("action", [1.0, 1.0, np.nan], "holds NaN or infinity"),
+]
+
+
 @pytest.mark.usefixtures("held")
 @pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("index", 7000, "index is 7000"),
-        ("robot_id", 5, "robot_id is 5"),
-        ("timestamp", 9.5, "timestamp is 9.5"),
-        ("episode_index", 1, "59 rows, meta/episodes says 60"),
-        ("frame_index", 77, "frame_index is 77"),
-        ("task_index", 9, "task_index 0..9 is out of range"),
-        ("frame_flags", 9, "frame_flags is 9"),
-        ("action", [1.0] * 5, "action: a list is not whole"),
-        ("action", [1.0, 1.0, np.nan], "holds NaN or infinity"),
-    ],
+    ("held", "fault", "row"), pairwise(HELD, FAULTS, [GROUP - 1, GROUP, ROWS - 1]), indirect=["held"]
 )
-@pytest.mark.parametrize("row", [GROUP - 1, GROUP, ROWS - 1])
-def test_faults_at_the_borders_are_found(copy: Path, row: int, column: str, value: Any, message: str) -> None:
+def test_faults_at_the_borders_are_found(copy: Path, row: int, fault: tuple[str, Any, str]) -> None:
+    column, value, message = fault
     spoil(copy / DATA, column, row, value)
     found = [f.message for f in check_session(copy, decode=False) if f.file == DATA and f.episode == 0]
     assert len(found) == 1
@@ -120,8 +128,13 @@ def test_a_value_that_is_missing_is_told_alone(copy: Path) -> None:
     assert "column frame_flags: a value is missing" in [f.message for f in check_session(copy) if f.file == DATA]
 
 
+# How an episode is held makes a difference to its quantiles alone.
+@pytest.mark.parametrize(
+    ("name", "held"),
+    [*itertools.product(["q01", "q10", "q50", "q90", "q99"], HELD), *((name, "again") for name in SUMMED)],
+    indirect=["held"],
+)
 @pytest.mark.usefixtures("held")
-@pytest.mark.parametrize("name", ["min", "max", "mean", "std", "q01", "q10", "q50", "q90", "q99", "count"])
 def test_statistics_are_exact(copy: Path, name: str) -> None:
     content = json.loads((copy / STATS).read_text())
     entry = content["observation.state"]
