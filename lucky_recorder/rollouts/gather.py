@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import cloudpickle
 
+from lucky_recorder.edit.shards import Shards
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, WorkerDiedError, extended
 from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Done, Engine, Lost, Piece
 from lucky_recorder.rollouts.shard import Job
-from lucky_recorder.rollouts.shards import Found, Shards, refuse
+from lucky_recorder.rollouts.shards import Found, refuse
 from lucky_recorder.rollouts.workers import Workers
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -244,7 +245,8 @@ def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Path | Non
     if not found:
         shards.remove()
         return None
-    return shards.merge(found, gathering.discarded(), lambda done, total: exits.raise_held() if may_leave else None)
+    kept = [one.kept for one in found]
+    return shards.merge(kept, gathering.discarded(), lambda done, total: exits.raise_held() if may_leave else None)
 
 
 def _told(failure: BaseException, path: Path | None, episodes: int) -> BaseException:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from lucky_recorder.edit.shards import MOST_FILES
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Piece
@@ -17,9 +18,6 @@ from lucky_recorder.rollouts.policies import Policy
 from lucky_recorder.rollouts.results import Rollout
 from lucky_recorder.session import resumed
 from lucky_recorder.session.layout import Chunking
-
-# A shard is never seen by anyone but the merge: few folders, and each episode in a file of its own.
-_MOST_FILES = 1000
 
 Run = Callable[[RecordSession, Policy, int], Generator[None, None, Rollout | None]]
 """Makes one attempt of a seed, and yields after every step."""
@@ -75,7 +73,7 @@ class Shard:
             output_dir=folder,
             resume=None,
             total_episodes=None,
-            files_per_chunk=_MOST_FILES,
+            files_per_chunk=MOST_FILES,
             episodes_per_file=1,
         )
         self.env = RecordSession(given.env, settings)
