@@ -74,19 +74,21 @@ class Shards:
     Attributes:
         session: Where the session will be; nobody else takes its name.
         folder: Where the shards are.
+        before: How many episodes a session had, before it is gone on with.
 
     Args:
         settings: What is recorded.
         folder: Where they are, if another process has made the folder.
+        before: How many episodes a session that is gone on with had then; None: as many as it has now.
 
     Raises:
         StorageError: If the folder cannot be made.
     """
 
-    def __init__(self, settings: RecorderSettings, folder: Path | None = None) -> None:
+    def __init__(self, settings: RecorderSettings, folder: Path | None = None, before: int | None = None) -> None:
         self._settings = settings
         self.folder = folder or layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
-        self._before = 0 if settings.resume is None else episodes(settings.resume)
+        self.before = before if before is not None else 0 if settings.resume is None else episodes(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
 
     @property
@@ -94,7 +96,14 @@ class Shards:
         """The shards that are there, by the names of their folders; some may hold no episode."""
         return sorted(self.folder.glob(f"*/{keys.SESSIONS}/*"))
 
-    def merge(self, kept: Sequence[Kept], discarded: Sequence[str], on_episode: Callable[[int, int], None]) -> Path:
+    @property
+    def is_begun(self) -> bool:
+        """Whether the session that is gone on with has other episodes by now: some of the shards' may be among them."""
+        return self._settings.resume is not None and episodes(self._settings.resume) != self.before
+
+    def merge(
+        self, kept: Sequence[Kept], discarded: Sequence[str | None], on_episode: Callable[[int, int], None]
+    ) -> Path:
         """Make the session of episodes that were kept, in their order, and remove the shards.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
@@ -141,7 +150,7 @@ class Shards:
         finished = [str(path) for path in self.sessions if has_episodes(path)]
         resumed = self._settings.resume
         if resumed is not None and finished:
-            if episodes(resumed) != self._before:
+            if self.is_begun:
                 return ""
             finished.insert(0, str(resumed))
         if not finished:
