@@ -28,11 +28,10 @@ from lucky_recorder.settings.recorder import RecorderSettings
 
 logger = logging.getLogger("lucky_recorder")
 
-_AGAIN = "call lucky_recorder.vector.shared() again for a new one"
+AGAIN = "call lucky_recorder.vector.shared() again for a new one"
 _ELSEWHERE = (
-    "the environments that share a session are in one process: make them with vectorization_mode='sync'; where each is "
-    "in a process of its own, give each a session of its own: wrappers=[functools.partial(lucky_recorder."
-    "RecordSession, ...)]"
+    "the lanes of one recorder are in one process; where each environment is in a process of its own, put "
+    "lucky_recorder.vector.shared() around each of them"
 )
 
 
@@ -107,7 +106,7 @@ class Fleet:
             StateError: If the session that lanes share is over, or another process's.
         """
         if self.has_lanes and self.session is not None and not self.is_open:
-            raise StateError(f"the session that these environments share has ended; {_AGAIN}")
+            raise StateError(f"the session that these environments share has ended; {AGAIN}")
         if self._process != os.getpid():
             raise StateError(_ELSEWHERE)
         lane, self._lanes = self._first_lane + self._lanes, self._lanes + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -127,10 +126,7 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
     def counts(self) -> Counts | None:
         """What became of the episodes of all lanes, as they have got to them; None before the first session."""
         if self._is_over:
-            found = [
-                *self._recorded.meeting.counts(),
-                {"kept": self._recorded.meeting.said(meetings.OUTCOME).get("gone", 0)},
-            ]
+            found = [*self._recorded.meeting.counts(), {"kept": sum(self._recorded.gone.values())}]
             return None if self._recorded.place is None else _sum(found)
         if not self.is_recording:
             return None
@@ -159,26 +155,31 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         session, and the log says so.
 
         Args:
-            **kwargs: As for the vector environment.
+            **kwargs: As for the vector environment. Where a step is under way that does not end, it is broken off after
+                ``timeout`` seconds, 15 by default.
 
         Raises:
-            LuckyRecorderError: If the session cannot be made; the shards stay, and the error says how it is made.
+            LuckyRecorderError: The first thing that failed in a lane while it was closed. Or the session cannot be
+                made; the shards stay then, and the error says how it is made.
         """
         if self._is_over:
             return
         inner: Any = self.env.unwrapped
         try:
-            try:
-                self.env.close(**kwargs)
-            except (OSError, EOFError):
-                # A process has died, and the vector environment cannot speak to it. The others are ended below.
-                if all(process.exitcode in (0, None) for process in inner.processes):
-                    raise
-            finally:
-                _end(inner, self._recorded.meeting)
+            # Where one was killed, the vector environment would wait for its answer for good: they are ended below.
+            if not _has_killed(inner):
+                self.env.close(**{"timeout": _GRACE_S, **kwargs})
+        except (OSError, EOFError):
+            if not _has_killed(inner):
+                raise
         finally:
+            _end(inner, self._recorded.meeting)
+            inner.closed = True
             self._is_over = True
             self._recorded.finish()
+        self._recorded.tell_of_gone()
+        for failure in self._recorded.failures():
+            raise failure
 
     def __enter__(self) -> AsyncRecordSession:
         """Open nothing; leaving the block closes all."""
@@ -197,6 +198,10 @@ def _sum(counted: Sequence[dict[str, Any]]) -> Counts:
     return counts
 
 
+def _has_killed(env: Any) -> bool:
+    return any(process.exitcode not in (0, None) for process in env.processes)
+
+
 def _end(env: Any, meeting: Meeting) -> None:
     """End what runs still of a vector environment that could not be closed; who makes the session is waited for."""
     for process in env.processes:
@@ -209,5 +214,3 @@ def _end(env: Any, meeting: Meeting) -> None:
         if process.is_alive():
             process.kill()
             process.join()
-    with contextlib.suppress(AttributeError):
-        env.closed = True

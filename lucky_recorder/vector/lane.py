@@ -85,15 +85,21 @@ class ShardLane(RecordLane):
         """Give the open episode its verdict and close the shard, then the environment; the last lane makes the session.
 
         Raises:
-            LuckyRecorderError: The first thing that failed in this lane.
+            LuckyRecorderError: The first thing that failed in this lane, if nobody else is to raise it.
         """
+        failure: LuckyRecorderError | None = None
         try:
             super().close()
+        except LuckyRecorderError as error:
+            failure = error
+            if not self._processes.is_watched:
+                raise
         finally:
             if not self._has_left:
                 self._has_left = True
                 counts = self.counts or Counts()
-                self._processes.leave(self._seat, {name: getattr(counts, name) for name in COUNTED})
+                told = {"failure": str(failure), "kind": type(failure).__name__} if failure is not None else {}
+                self._processes.leave(self._seat, {name: getattr(counts, name) for name in COUNTED} | told)
 
     # What the process asks that has started this one.
 

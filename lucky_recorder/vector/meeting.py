@@ -23,7 +23,7 @@ from lucky_recorder.storage import lock
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import storage_errors, write_json
 
-PLACE, LAYOUT, OUTCOME, LEFT, WATCHED = "place", "layout", "outcome", "left", "watched"
+PLACE, LAYOUT, OUTCOME, LEFT, WATCHED, TOLD = "place", "layout", "outcome", "left", "watched", "told"
 _DOOR = "door"
 _LANE = re.compile(r"lane-(\d+)")
 _CLOSED = ".closed"

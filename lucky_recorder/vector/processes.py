@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lucky_recorder import errors
 from lucky_recorder.edit import shards as sharding
 from lucky_recorder.episode.schema import Schema
-from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, extended
+from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError, StreamError, extended
 from lucky_recorder.lazy import lazy
 from lucky_recorder.recorder import exits
+from lucky_recorder.recorder.fleet import AGAIN
 from lucky_recorder.session import layout, likeness, resumed
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.vector import meeting as meetings
@@ -31,7 +33,6 @@ else:
 
 logger = logging.getLogger("lucky_recorder")
 
-AGAIN = "call lucky_recorder.vector.shared() again for a new one"
 # Gymnasium names the processes of its vector environments by the number of the environment in them.
 _WORKER = re.compile(r"Worker<.*>-(\d+)")
 
@@ -143,6 +144,8 @@ class Processes:
                     is_last = State.OPEN not in self.meeting.lanes().values()
                     if is_last and self.place is not None:
                         self._make()
+                        if not self.is_watched:
+                            self.tell_of_gone()
                 if is_last and self._is_left():
                     self.meeting.remove()
             except LuckyRecorderError as error:
@@ -150,10 +153,15 @@ class Processes:
                     error = extended(
                         error, f"when all lanes are closed, this makes a session: {self._shards.command()}"
                     )
-                if not self.meeting.has(meetings.WATCHED):
+                if not self.is_watched:
                     logger.warning("%s", error)
             finally:
                 seat.give_up()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the process that has started this one asks what has failed here, and raises it."""
+        return self.meeting.has(meetings.WATCHED)
 
     def _is_left(self) -> bool:
         """Tell whether the process that has started this one is gone, or has let go of the session."""
@@ -189,10 +197,18 @@ class Processes:
                 if State.OPEN not in self.meeting.lanes().values() and self.place is not None:
                     self._make()
 
+    def failures(self) -> Iterator[LuckyRecorderError]:
+        """Give what has failed while lanes were closed."""
+        for said in self.meeting.counts():
+            if "failure" in said:
+                kind = getattr(errors, said["kind"], StreamError)
+                yield kind(said["failure"])
+
     def command(self) -> str:
-        """Return the command that makes a session of the shards; empty if it has been made, or there is nothing."""
+        """Return the command that makes a session of the shards; empty where nobody needs it, or knows it already."""
         place = self.place
-        if place is None or self.meeting.has(meetings.OUTCOME) or not place.is_dir():
+        is_told = self.meeting.has(meetings.OUTCOME) or self.meeting.has(meetings.TOLD)
+        if place is None or is_told or not place.is_dir():
             return ""
         return self._found().command()
 
@@ -212,15 +228,26 @@ class Processes:
         except BaseException as error:  # also an interrupt
             command, told = shards.command(), f"the shards are in {shards.folder}"
             told = f"{told}; this makes a session of them: {command}" if command else f"{told}, and some may be added"
+            self.meeting.say(meetings.TOLD)
             if not isinstance(error, LuckyRecorderError):
                 logger.warning("broken off: %s", told)
                 raise
             raise extended(error, told) from error
         states = self.meeting.lanes()
-        gone = {n: found.lanes.get(n, 0) for n, state in states.items() if state is State.GONE}
-        session = None if path is None else str(path)
-        self.meeting.say(meetings.OUTCOME, {"session": session, "gone": sum(gone.values())})
+        gone = {str(n): found.lanes.get(n, 0) for n, state in states.items() if state is State.GONE}
+        self.meeting.say(meetings.OUTCOME, {"session": None if path is None else str(path), "gone": gone})
+
+    @property
+    def gone(self) -> dict[str, int]:
+        """How many episodes lanes had finished whose processes are gone, by the lane's number."""
+        said: dict[str, int] = self.meeting.said(meetings.OUTCOME).get("gone", {})
+        return said
+
+    def tell_of_gone(self) -> None:
+        """Say in one line what became of lanes whose processes have ended without closing them."""
+        gone = self.gone
         if gone:
-            which = f"lane{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}"
+            which = f"lane{'s' * (len(gone) > 1)} {', '.join(gone)}"
             kept = f"{sum(gone.values())} episode{'s' * (sum(gone.values()) != 1)}"
-            logger.warning("%s: ended without close(); what was finished there, %s, is in %s", which, kept, path)
+            place = self.session or "no session"
+            logger.warning("%s: ended without close(); what was finished there, %s, is in %s", which, kept, place)

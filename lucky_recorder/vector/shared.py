@@ -16,7 +16,7 @@ import gymnasium as gym
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError
 from lucky_recorder.recorder import faces
-from lucky_recorder.recorder.fleet import Fleet
+from lucky_recorder.recorder.fleet import AGAIN, Fleet
 from lucky_recorder.recorder.wrapper import RecordLane
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -24,7 +24,7 @@ from lucky_recorder.vector import meeting as meetings
 from lucky_recorder.vector.face import AsyncRecordSession
 from lucky_recorder.vector.lane import Refused, ShardLane
 from lucky_recorder.vector.meeting import Meeting, State
-from lucky_recorder.vector.processes import AGAIN, Processes
+from lucky_recorder.vector.processes import Processes
 
 logger = logging.getLogger("lucky_recorder")
 
