@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -151,12 +152,25 @@ class Refused(gym.Wrapper[Any, Any, Any, Any]):
     Args:
         env: The environment.
         error: What is raised.
+        leave: Called when it is closed.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], error: LuckyRecorderError) -> None:
+    def __init__(
+        self, env: gym.Env[Any, Any], error: LuckyRecorderError, leave: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(env)
         self._error = error
+        self._leave: Callable[[], None] | None = leave
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> NoReturn:
         """Raise the error."""
         raise self._error
+
+    def close(self) -> None:
+        """Close the environment."""
+        leave, self._leave = self._leave, None
+        try:
+            super().close()
+        finally:
+            if leave is not None:
+                leave()

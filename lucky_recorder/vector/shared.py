@@ -54,21 +54,23 @@ class Shared:
             return RecordLane(env, self.processes.settings, self._fleet)
         # What is raised here would end a vector environment's process, and nobody would hear why.
         try:
-            if self._fleet is not None and self._fleet.session is not None:
-                raise _used()
-            self.processes.refuse(self._has_sinks)
-            return self._seated(env)
+            seat = self.processes.enlist()
         except LuckyRecorderError as error:
             return Refused(env, error)
-
-    def _seated(self, env: gym.Env[Any, Any]) -> ShardLane:
-        meeting = self.processes.meeting
-        seat = self.processes.enlist()
+        processes = Processes(self.processes.settings, self.processes.meeting)
         try:
-            return ShardLane(env, Processes(self.processes.settings, meeting), seat)
+            self._refuse()
+            return ShardLane(env, processes, seat)
+        except LuckyRecorderError as error:
+            return Refused(env, error, lambda: processes.leave(seat, {}))
         except BaseException:  # also an interrupt: the others would wait for this lane
-            meeting.leave(seat, {})
+            processes.leave(seat, {})
             raise
+
+    def _refuse(self) -> None:
+        if self._fleet is not None and self._fleet.session is not None:
+            raise _used()
+        self.processes.refuse(self._has_sinks)
 
     @property
     def session_path(self) -> Path | None:
@@ -100,6 +102,7 @@ class Shared:
                 "of them, in an AsyncVectorEnv, or leave RecordSession out: closing the environments makes the session"
             )
             raise SettingsError.of("env", env, remedy)
+        self._refuse()
         return functools.partial(AsyncRecordSession, recorded=self.processes, numbers=numbers)
 
     def __getstate__(self) -> dict[str, Any]:

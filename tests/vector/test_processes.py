@@ -133,11 +133,13 @@ def test_processes_that_are_terminated_make_the_session_all_the_same(tmp_path: P
 
 
 def test_what_is_refused_in_a_process_is_raised_here(tmp_path: Path) -> None:
-    envs = lr.RecordSession(started(lr.vector.shared(**custom(tmp_path, total_episodes=3)), (1, 1)))
-    with pytest.raises(lr.SettingsError, match=r"total_episodes=3: no lane knows .*vectorization_mode='sync'"):
-        envs.reset()
+    wrap = lr.vector.shared(**custom(tmp_path, total_episodes=3))
+    envs = started(wrap, (1, 1))
+    for call in (lambda: lr.RecordSession(envs), envs.reset):
+        with pytest.raises(lr.SettingsError, match=r"total_episodes=3: no lane knows .*vectorization_mode='sync'"):
+            call()
     envs.close()
-    assert envs.session_path is None
+    assert wrap.session_path is None
     assert folders(tmp_path) == []
 
 

@@ -1,4 +1,4 @@
-"""Lanes that record shards: what becomes one session, in which order, and what is refused before anything is written."""
+"""Lanes that record shards: what becomes one session, in which order, and what is refused before that."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import cloudpickle
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from typer.testing import CliRunner
 
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
@@ -21,7 +22,6 @@ from lucky_recorder.testing import CountEnv, MemorySink, check_session
 from tests.recorder.lanes import SIZE, Lane, action, custom, expected, run
 from tests.same import bytes_of
 from tests.vector.away import away, envs, folders, rows_of
-from typer.testing import CliRunner
 
 EYE = lr.Camera("eye", source="render", **SIZE)
 MODES = list(AutoresetMode)
@@ -41,7 +41,8 @@ def test_it_is_the_session_of_one_process(tmp_path: Path, mode: AutoresetMode) -
         steps = envs(lanes, (2, 2, 2), mode, succeeds=succeeds)
         run(steps, 10, mode)
         steps.close()
-    assert one.session_path is not None and wrap.session_path is not None
+    assert one.session_path is not None
+    assert wrap.session_path is not None
     assert len(check_session(one.session_path)) > 3
     assert bytes_of(wrap.session_path) == bytes_of(one.session_path)
     assert folders(tmp_path / "many") == [wrap.session_path.name]
