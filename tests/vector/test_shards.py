@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import logging
@@ -18,7 +19,9 @@ from typer.testing import CliRunner
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
 from lucky_recorder.edit import assemble
+from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.testing import CountEnv, MemorySink, check_session
+from lucky_recorder.vector.meeting import WATCHED
 from tests.recorder.lanes import SIZE, Lane, action, custom, expected, run
 from tests.same import bytes_of
 from tests.vector.away import away, envs, folders, rows_of
@@ -158,6 +161,8 @@ def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         wrap, there = (lr.vector.shared(**settings),) * 2 if name == "one" else away(**settings)
         more = envs(there, (2, 2))
         run(more, 6)
+        # Noise of sensors goes by it: what the session has had is not drawn again.
+        assert [lane.recorder.recording.session.first_take for lane in more.envs] == [2, 2]
         more.close()
         assert wrap.session_path == first.session_path
         paths.append(wrap.session_path)
@@ -203,6 +208,32 @@ def test_shards_that_cannot_be_merged_stay(tmp_path: Path, monkeypatch: Any, cap
     del wrap
     gc.collect()
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_what_fails_while_a_lane_is_closed_is_raised_once(tmp_path: Path, monkeypatch: Any, is_watched: bool) -> None:
+    """By the process that has started it, if that asks; else where it has failed."""
+
+    def full(*given: Any) -> None:
+        raise lr.StorageError("the disk is full")
+
+    wrap, there = away(**custom(tmp_path))
+    lanes = [there(Lane(0, None)), there(Lane(1, None))]
+    for lane in lanes:
+        lane.reset()
+        lane.step(np.zeros(1, np.float32))
+    lanes[0].close()
+    if is_watched:
+        wrap.processes.meeting.say(WATCHED)
+    monkeypatch.setattr(SessionSink, "prepare", full)
+    with contextlib.nullcontext() if is_watched else pytest.raises(lr.StorageError, match="the disk is full"):
+        lanes[1].close()
+    (failure,) = wrap.processes.failures()
+    assert isinstance(failure, lr.StorageError)
+    assert "the disk is full" in str(failure)
+    monkeypatch.undo()
+    wrap.processes.finish()
+    assert rows_of(wrap.session_path) == [[0]]
 
 
 def test_a_lane_that_comes_too_late_is_told(tmp_path: Path) -> None:
