@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-Face = Callable[..., Any]
-Find = Callable[[Any], Face | None]
 
-_known: list[weakref.WeakMethod[Find]] = []
+class Known(Protocol):
+    """What is known of a vector environment."""
+
+    @property
+    def face(self) -> Callable[..., Any]:
+        """What is put around it."""
+
+
+Find = Callable[[Any], Known | None]
+
+_offered: list[weakref.WeakMethod[Find]] = []
 
 
 def offer(find: Find) -> None:
-    """Have a method asked for the face of a vector environment, as long as its object is there."""
-    _known[:] = [known for known in _known if known() is not None]
-    _known.append(weakref.WeakMethod(find))
+    """Have a method asked what it knows of a vector environment, as long as its object is there."""
+    _offered[:] = [offered for offered in _offered if offered() is not None]
+    _offered.append(weakref.WeakMethod(find))
 
 
-def found(env: Any) -> Face | None:
-    """Return what makes the face of a vector environment; None if nobody knows it.
+def known(env: Any) -> Known | None:
+    """Return what is known of a vector environment; None if nobody knows it.
 
     Raises:
-        SettingsError: If it cannot have one.
+        SettingsError: If it cannot have a face.
     """
-    asked = (find(env) for find in (known() for known in list(_known)) if find is not None)
-    return next((face for face in asked if face is not None), None)
+    asked = (find(env) for find in (offered() for offered in list(_offered)) if find is not None)
+    return next((found for found in asked if found is not None), None)

@@ -147,7 +147,7 @@ def of(env: Any) -> Callable[..., Any]:
     Raises:
         SettingsError: If some of its environments are recorded already, and others are not.
     """
-    face = faces.found(env)
-    if face is not None:
-        return face
+    known = faces.known(env)
+    if known is not None:
+        return known.face
     return VectorRecordSession if isinstance(env, gym.vector.VectorEnv | gym.Env) else VecRecordSession

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import gymnasium as gym
 
 from lucky_recorder.errors import SettingsError, StateError
+from lucky_recorder.recorder import faces
 from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.vector import meeting as meetings
@@ -17,6 +18,23 @@ from lucky_recorder.vector.meeting import Meeting
 from lucky_recorder.vector.processes import Processes
 
 _GRACE_S = 15.0
+
+
+class Workers(NamedTuple):
+    """The processes of a vector environment.
+
+    Attributes:
+        recorded: All processes that record into the session, as this one knows them.
+        numbers: The number of the lane of each environment.
+    """
+
+    recorded: Processes
+    numbers: Sequence[int]
+
+    @property
+    def face(self) -> type[AsyncRecordSession]:
+        """What speaks for them."""
+        return AsyncRecordSession
 
 
 class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
@@ -30,12 +48,11 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
 
     Args:
         env: The vector environment.
-        recorded: The processes that record.
-        numbers: The number of the lane of each environment.
-        **settings: None: `lucky_recorder.vector.shared` was given them.
+        *given: Nothing: `lucky_recorder.vector.shared` was given what to record.
+        **settings: As above.
 
     Raises:
-        SettingsError: If settings are given here.
+        SettingsError: If settings are given here, or its environments are not recorded.
 
     Example:
         ```python
@@ -46,25 +63,22 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         ```
     """
 
-    def __init__(
-        self,
-        env: gym.vector.VectorEnv[Any, Any, Any],
-        *given: Any,
-        recorded: Processes,
-        numbers: Sequence[int],
-        **settings: Any,
-    ) -> None:
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any], *given: Any, **settings: Any) -> None:
+        workers = faces.known(env)
+        if not isinstance(workers, Workers):
+            remedy = "its environments are not recorded in processes of their own: put lucky_recorder.vector.shared()"
+            raise SettingsError.of("env", env, f"{remedy} around each of them, in an AsyncVectorEnv")
         if given or settings:
             remedy = (
                 "lucky_recorder.vector.shared() is around its environments and has been told what to record; say it"
             )
             raise SettingsError.of("settings", [*given, *settings], f"{remedy} there, and nothing here")
         super().__init__(env)
-        self.settings: RecorderSettings = recorded.settings
-        self._recorded = recorded
-        self._numbers = tuple(numbers)
+        self._recorded = workers.recorded
+        self.settings: RecorderSettings = self._recorded.settings
+        self._numbers = tuple(workers.numbers)
         self._is_over = False
-        recorded.meeting.say(meetings.WATCHED)
+        self._recorded.meeting.say(meetings.WATCHED)
 
     # What the user says.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import weakref
@@ -21,7 +20,7 @@ from lucky_recorder.recorder.wrapper import RecordLane
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.vector import meeting as meetings
-from lucky_recorder.vector.face import AsyncRecordSession
+from lucky_recorder.vector.face import Workers
 from lucky_recorder.vector.lane import Refused, ShardLane
 from lucky_recorder.vector.meeting import Meeting, State
 from lucky_recorder.vector.processes import Processes
@@ -45,7 +44,7 @@ class Shared:
         self._has_sinks = bool(given)
         self._home = os.getpid()
         self.processes = Processes(settled, Meeting())
-        faces.offer(self.face)
+        faces.offer(self.workers)
         weakref.finalize(self, _let_go, self.processes, self._home)
 
     def __call__(self, env: gym.Env[Any, Any]) -> RecordLane | Refused:
@@ -81,8 +80,8 @@ class Shared:
         session = None if self._fleet is None else self._fleet.session
         return self.processes.session if session is None else session.place
 
-    def face(self, env: Any) -> faces.Face | None:
-        """Return what makes the face of a vector environment whose environments are recorded by this in processes.
+    def workers(self, env: Any) -> Workers | None:
+        """Return the processes of a vector environment whose environments this records there; None of others.
 
         Raises:
             SettingsError: If only some of them are, or it is not gymnasium's.
@@ -103,7 +102,7 @@ class Shared:
             )
             raise SettingsError.of("env", env, remedy)
         self._refuse()
-        return functools.partial(AsyncRecordSession, recorded=self.processes, numbers=numbers)
+        return Workers(self.processes, numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._fleet is not None and self._fleet.session is not None:
