@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -77,8 +78,27 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         self._recorded = workers.recorded
         self.settings: RecorderSettings = self._recorded.settings
         self._numbers = tuple(workers.numbers)
-        self._is_over = False
+        self._is_over = self._is_broken = False
         self._recorded.meeting.say(meetings.WATCHED)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the environments; see `VectorRecordSession.reset`."""
+        with self._heard():
+            return self.env.reset(seed=seed, options=options)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the environments; each process records its own step."""
+        with self._heard():
+            return self.env.step(actions)
+
+    @contextlib.contextmanager
+    def _heard(self) -> Iterator[None]:
+        """Take note of a process that is gone: the system may say later that it has ended."""
+        try:
+            yield
+        except (ConnectionError, EOFError):
+            self._is_broken = True
+            raise
 
     # What the user says.
 
@@ -181,7 +201,7 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         inner: Any = self.env.unwrapped
         try:
             # Where one was killed, the vector environment would wait for its answer for good: they are ended below.
-            if not _has_killed(inner):
+            if not self._is_broken and not _has_killed(inner):
                 self.env.close(**{"timeout": _GRACE_S, **kwargs})
         except (OSError, EOFError):
             if not _has_killed(inner):
