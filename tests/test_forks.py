@@ -174,14 +174,18 @@ def test_the_remedies_work(method: str, tmp_path: Path) -> None:
 
 
 VECTOR = """
+CAMERAS = [lr.Camera("front", width=32, height=32)]
+
 def wrapped(env):
-    return lr.RecordSession(env, output_dir=OUT, cameras=[lr.Camera("front", width=32, height=32)])
+    return lr.RecordSession(env, output_dir=OUT, cameras=CAMERAS)
+
+shared = lr.vector.shared(output_dir=OUT, cameras=CAMERAS)
 
 if __name__ == "__main__":
     drawn_by_mujoco()
     begun = time.monotonic()
     envs = gym.make_vec(
-        "LuckyRecorder/PickCube-v0", num_envs=2, vectorization_mode="async", wrappers=[wrapped], KWARGS
+        "LuckyRecorder/PickCube-v0", num_envs=2, vectorization_mode="async", wrappers=[WRAPPER], KWARGS
     )
     begun = time.monotonic()
     try:
@@ -195,9 +199,17 @@ if __name__ == "__main__":
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("context", "said"), [("None", "refused True True"), ("'spawn'", "recorded")])
-def test_gymnasiums_vector_environments(context: str, said: str, tmp_path: Path) -> None:
-    assert run(VECTOR.replace("KWARGS", f"vector_kwargs={{'context': {context}}}"), tmp_path) == [said]
+@pytest.mark.parametrize(
+    ("wrapper", "context", "said"),
+    [
+        ("wrapped", "None", "refused True True"),
+        ("wrapped", "'spawn'", "recorded"),
+        ("shared", "None", "refused True True"),
+    ],
+)
+def test_gymnasiums_vector_environments(wrapper: str, context: str, said: str, tmp_path: Path) -> None:
+    script = VECTOR.replace("KWARGS", f"vector_kwargs={{'context': {context}}}").replace("WRAPPER", wrapper)
+    assert run(script, tmp_path) == [said]
 
 
 YOUNG = """

@@ -69,6 +69,7 @@ HEAVY = {
         "recorder/batched.py",
         "recorder/lanes.py",
         "rollouts/remake.py",
+        "vector/",
         "envs/",
         "testing.py",
         "cli/recording.py",

@@ -46,7 +46,7 @@ class AsOne(NamedTuple):
 
     tasks: Sequence[str]
     takes: Sequence[int]
-    discarded: Sequence[str]
+    discarded: Sequence[str | None]
 
 
 class _Part(NamedTuple):

@@ -28,11 +28,10 @@ from lucky_recorder.settings.recorder import RecorderSettings
 
 logger = logging.getLogger("lucky_recorder")
 
-_AGAIN = "call lucky_recorder.vector.shared() again for a new one"
+AGAIN = "call lucky_recorder.vector.shared() again for a new one"
 _ELSEWHERE = (
-    "the environments that share a session are in one process: make them with vectorization_mode='sync'; where each is "
-    "in a process of its own, give each a session of its own: wrappers=[functools.partial(lucky_recorder."
-    "RecordSession, ...)]"
+    "the lanes of one recorder are in one process; where each environment is in a process of its own, put "
+    "lucky_recorder.vector.shared() around each of them"
 )
 
 
@@ -58,23 +57,29 @@ class Fleet:
         tasks: Descriptions of the tasks that are registered, in index order.
         scenes: What the lanes copy scenes into.
         has_lanes: Whether lanes are told apart; else there is but one.
+        first_take: How many takes there were before those of its session, elsewhere.
 
     Args:
         settings: What is recorded, in every lane.
         sinks: The user's own sinks, besides those of ``settings.formats``.
         has_lanes: As above.
+        first_lane: The number of its first lane; lanes before that are other processes'.
     """
 
-    def __init__(self, settings: RecorderSettings, sinks: Iterable[Sink] = (), *, has_lanes: bool = False) -> None:
+    def __init__(
+        self, settings: RecorderSettings, sinks: Iterable[Sink] = (), *, has_lanes: bool = False, first_lane: int = 0
+    ) -> None:
         self.lock = threading.RLock()
         self.session: OpenSession | None = None
         self.tasks = list(settings.tasks)
         self.scenes = Scenes()
         self.has_lanes = has_lanes
+        self.first_take = 0
         self._sinks = formats.own_sinks(settings, sinks)
         self._members: dict[int, weakref.ref[Member]] = {}
         self._recordings: dict[int, Recording] = {}
         self._finalizers: dict[int, weakref.finalize[..., Member]] = {}
+        self._first_lane = first_lane
         self._lanes = 0
         self._was_forgotten = False
         self._process = os.getpid()
@@ -101,10 +106,10 @@ class Fleet:
             StateError: If the session that lanes share is over, or another process's.
         """
         if self.has_lanes and self.session is not None and not self.is_open:
-            raise StateError(f"the session that these environments share has ended; {_AGAIN}")
+            raise StateError(f"the session that these environments share has ended; {AGAIN}")
         if self._process != os.getpid():
             raise StateError(_ELSEWHERE)
-        lane, self._lanes = self._lanes, self._lanes + 1
+        lane, self._lanes = self._first_lane + self._lanes, self._lanes + 1
         self._members[lane] = weakref.ref(member)
         self.scenes.lanes = self._lanes
         if self.has_lanes:
@@ -149,7 +154,7 @@ class Fleet:
             self._recordings[lane] = recording
             self._mind(member, lane)
             return recording
-        session = OpenSession(source, self._sinks, self.tasks)
+        session = OpenSession(source, self._sinks, self.tasks, self.first_take)
         recording = Recording(session, source, number)
         # Whoever forgets a recorder, or ends the process with one open, still gets a whole session. Both are given the
         # session and not the recorders, which would never be forgotten then.

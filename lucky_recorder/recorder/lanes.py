@@ -210,7 +210,8 @@ def lanes_of(
         remedy = (
             f"the environments in {type(inner).__name__} are out of reach, and only what it returns can be recorded: "
             "set mode='custom', with gym_columns=True or columns of gym:obs and info:KEY; or make the environments in "
-            "this process, with vectorization_mode='sync'"
+            "this process, with vectorization_mode='sync'; or, where each is in a process, record them there, with "
+            "wrappers=[lucky_recorder.vector.shared(...)]"
         )
         raise SettingsError.of("mode", settings.mode, remedy)
     batched = BatchedLanes(env, env.num_envs, mode or mode_of(env), lambda one: RecordLane(one, settings, fleet))

@@ -66,13 +66,14 @@ class OpenSession:
         source: What its first lane looks at.
         own_sinks: Sinks besides those of the settings' formats.
         tasks: Descriptions of the tasks, in index order.
+        first_take: How many takes there were before, elsewhere; those of a session that is gone on with count besides.
     """
 
-    def __init__(self, source: Source, own_sinks: Sequence[Sink], tasks: Sequence[str]) -> None:
+    def __init__(self, source: Source, own_sinks: Sequence[Sink], tasks: Sequence[str], first_take: int = 0) -> None:
         self.counts = Counts()
         self.lanes: list[OfSession] = []
         self.layout: Layout | None = None
-        self.first_take = 0
+        self.first_take = first_take
         self._settings = source.settings
         self._own_sinks = tuple(own_sinks)
         self._tasks = tuple(tasks)
@@ -101,7 +102,8 @@ class OpenSession:
         source, settings = first.source, self._settings
         if source.has_rates:
             formats.refuse(settings, source.schema, self._tasks)
-        self.first_take = self._numbers = formats.first_take(settings)
+        self.first_take += formats.first_take(settings)
+        self._numbers = self.first_take
         exits.raise_held()
         try:
             self.worker.start()

@@ -1,4 +1,4 @@
-"""VectorRecordSession: the recorder's face for a vector environment, and `shared`: many environments, one session.
+"""VectorRecordSession: the recorder's face for a vector environment whose environments are in this process.
 
 A tap is put around each environment in the vector environment. So every mode in which that resets its environments is
 one that the tap has seen before: it steps and resets, and what comes back is the environment's own.
@@ -13,15 +13,14 @@ from typing import Any, Unpack
 import gymnasium as gym
 
 from lucky_recorder.episode.sink import Sink
+from lucky_recorder.recorder import faces
 from lucky_recorder.recorder.batched import AsVector, Batch, BatchedLanes, flags, infos_of, parts, plain
 from lucky_recorder.recorder.fleet import Fleet
 from lucky_recorder.recorder.lanes import Lanes, lanes_of, seeds_of
 from lucky_recorder.recorder.vec import VecRecordSession
-from lucky_recorder.recorder.wrapper import KEEP_EPISODE, RecordLane
+from lucky_recorder.recorder.wrapper import KEEP_EPISODE
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
-
-Wrap = Callable[[gym.Env[Any, Any]], RecordLane]
 
 
 class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
@@ -145,45 +144,13 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
         self.close()
 
 
-def of(env: Any) -> type[Lanes]:
-    """Return what records a vector environment: of gymnasium's kind, or of Stable-Baselines3's."""
-    return VectorRecordSession if isinstance(env, gym.vector.VectorEnv | gym.Env) else VecRecordSession
-
-
-def shared(
-    settings: RecorderSettings | Mapping[str, Any] | str | Path | None = None,
-    *,
-    sinks: Iterable[Sink] = (),
-    **fields: Unpack[RecorderFields],
-) -> Wrap:
-    """Return a wrapper for many environments of one process, which records all of them into one session.
-
-    Each environment that it is put around is a lane. The first that is reset opens the session, and it is closed when
-    the last of them is. What is raised in one lane and ends the session is raised in each of the others, at its next
-    call.
-
-    Args:
-        settings: What to record, in every lane; see `RecordSession`.
-        sinks: Formats of your own; see `RecordSession`.
-        **fields: Settings by keyword, on top of ``settings``.
-
-    Returns:
-        The wrapper: a function of an environment.
+def of(env: Any) -> Callable[..., Any]:
+    """Return what makes the face of a vector environment: of gymnasium's kind, or of Stable-Baselines3's.
 
     Raises:
-        SettingsError: If the settings cannot be recorded.
-
-    Example:
-        ```python
-        env = gym.make_vec(
-            "LuckyRecorder/PickCube-v0", num_envs=8, vectorization_mode="sync", wrappers=[lr.vector.shared()]
-        )
-        ```
+        SettingsError: If some of its environments are recorded already, and others are not.
     """
-    settled = RecorderSettings.of(settings, **fields)
-    fleet = Fleet(settled, sinks, has_lanes=True)
-
-    def wrap(env: gym.Env[Any, Any]) -> RecordLane:
-        return RecordLane(env, settled, fleet)
-
-    return wrap
+    known = faces.known(env)
+    if known is not None:
+        return known.face
+    return VectorRecordSession if isinstance(env, gym.vector.VectorEnv | gym.Env) else VecRecordSession

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import NamedTuple, NoReturn, SupportsIndex
 
+from lucky_recorder.edit import shards
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts import gather, tried
@@ -196,7 +197,7 @@ class _Together:
         """Collect with so many processes."""
         settings = gather.settings_of(self._job.make_env)
         total = settings.total_episodes
-        there = 0 if settings.resume is None else tried.episodes(settings.resume)
+        there = 0 if settings.resume is None else shards.episodes(settings.resume)
         missing = max(0, self._episodes - there)
         episodes = missing if total is None else min(missing, total)
         if not episodes:
@@ -252,7 +253,7 @@ class _Tally:
         if env.is_recording:
             env.observer.flush()
         resumed = env.settings.resume
-        self._episodes = episodes if resumed is None else episodes - tried.episodes(resumed)
+        self._episodes = episodes if resumed is None else episodes - shards.episodes(resumed)
         self.attempts = 0
         self.steps = 0
         self._kept = 0

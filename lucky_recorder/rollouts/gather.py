@@ -245,7 +245,7 @@ def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Made | Non
     if not found:
         shards.remove()
         return None
-    return shards.merge(found, gathering.discarded(), lambda done, total: exits.raise_held() if may_leave else None)
+    return shards.make(found, gathering.discarded(), lambda done, total: exits.raise_held() if may_leave else None)
 
 
 def _told(failure: BaseException, made: Made | None, episodes: int) -> BaseException:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
+from lucky_recorder.edit.shards import MOST_FILES
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.koyu import layout
 from lucky_recorder.lazy import lazy
@@ -32,8 +33,6 @@ else:
     # It is imported where bundles are written.
     sink = lazy("lucky_recorder.koyu.sink")
 
-# A shard is never seen by anyone but the merge: few folders, and each episode in a file of its own.
-_MOST_FILES = 1000
 # What `KoyuSettings.id_seed` takes.
 _SEED_BITS = 63
 
@@ -91,7 +90,7 @@ class Shard:
             output_dir=folder,
             resume=None,
             total_episodes=None,
-            files_per_chunk=_MOST_FILES,
+            files_per_chunk=MOST_FILES,
             episodes_per_file=1,
             koyu=_of_shard(given.settings, folder),
         )

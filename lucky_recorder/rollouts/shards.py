@@ -1,20 +1,19 @@
-"""The folder of the shards, ``<session>.shards``, and the session and the dataset that are made of them."""
+"""The folder of the shards of many workers, and the session and the dataset that are made of them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shlex
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lucky_recorder.edit import shards
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.rollouts.pieces import Attempt
-from lucky_recorder.rollouts.tried import episodes
 from lucky_recorder.session import layout
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.resumed import takes
@@ -30,14 +29,17 @@ else:
     assembling, recovering = lazy("lucky_recorder.edit.assemble"), lazy("lucky_recorder.edit.recover")
     bundles, sink = lazy("lucky_recorder.rollouts.bundles"), lazy("lucky_recorder.koyu.sink")
 
-OnEpisode = Callable[[int, int], None]
-
 
 class Found(NamedTuple):
     """An attempt, and the shard that its episode is in."""
 
     attempt: Attempt
     shard: Path
+
+    @property
+    def kept(self) -> shards.Kept:
+        """Its episode, of one that is kept."""
+        return shards.Kept(self.shard, self.attempt.episode or 0, self.attempt.number)
 
 
 class Made(NamedTuple):
@@ -61,11 +63,7 @@ def refuse(settings: RecorderSettings, has_sinks: bool) -> None:
         SettingsError: Says what, and the remedy.
         FormatError: If the dataset that is there is broken.
     """
-    alone = "is recorded by one process; collect with workers=1"
-    if has_sinks or settings.formats == ():
-        raise SettingsError(f"sinks: a format of your own {alone}")
-    if not settings.record_data:
-        raise SettingsError.of("record_data", False, f"a session without rows {alone}, or record rows too")
+    shards.refuse(settings, has_sinks, "collect with workers=1")
     if settings.episode_trigger is not None:
         remedy = "which attempts are recorded goes by their number in one process; leave it out, or use workers=1"
         raise SettingsError.of("episode_trigger", settings.episode_trigger, remedy)
@@ -81,12 +79,8 @@ def dataset_of(settings: RecorderSettings) -> Path | None:
     return settings.koyu.folder(settings.output_dir)
 
 
-class Shards:
-    """The shards of one collection.
-
-    Attributes:
-        session: Where the session will be; nobody else takes its name.
-        folder: Where the shards are.
+class Shards(shards.Shards):
+    """The shards of one collection: each has a session, a dataset, or both.
 
     Args:
         settings: What is recorded.
@@ -98,17 +92,14 @@ class Shards:
     def __init__(self, settings: RecorderSettings) -> None:
         # Now, and not when they are used: an interrupt in the midst of an import would leave half of it.
         _ = assembling.assemble, recovering.recover, bundles.ready, sink.KoyuSink
-        self._settings = settings
         self._has_session = "session" in settings.written_formats
         self._dataset = dataset_of(settings)
         # Where what is made of them will be: their files are linked.
         place = settings.output_dir if self._has_session or self._dataset is None else self._dataset.parent
-        self.folder = layout.claim_folder(place, suffix=layout.SHARDS)
-        self._before = 0 if settings.resume is None else episodes(settings.resume)
+        super().__init__(settings, layout.claim_folder(place, suffix=layout.SHARDS))
         self._is_added = False
-        self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
 
-    def merge(self, found: Sequence[Found], discarded: Sequence[str], on_episode: OnEpisode) -> Made:
+    def make(self, found: Sequence[Found], discarded: Sequence[str], on_episode: shards.OnEpisode) -> Made:
         """Make what was asked for of the attempts that were kept, in their order, and remove the shards.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
@@ -127,7 +118,7 @@ class Shards:
         with self._bundles_ready(found, numbers, on_episode) as add:
             size = self._bytes(found)
             if self._has_session:
-                self._make_session(found, numbers, discarded, on_episode)
+                self.make_session([one.kept for one in found], discarded, on_episode)
             add()
         self.remove()
         path = self._settings.resume or self.session
@@ -135,7 +126,7 @@ class Shards:
 
     @contextlib.contextmanager
     def _bundles_ready(
-        self, found: Sequence[Found], numbers: Sequence[int], on_episode: OnEpisode
+        self, found: Sequence[Found], numbers: Sequence[int], on_episode: shards.OnEpisode
     ) -> Iterator[Callable[[], None]]:
         """Make bundles ready before the session, so that what may fail does so before there is one of the two."""
         koyu = self._settings.koyu
@@ -151,27 +142,6 @@ class Shards:
 
             yield add
 
-    def _make_session(
-        self, found: Sequence[Found], numbers: Sequence[int], discarded: Sequence[str], on_episode: OnEpisode
-    ) -> None:
-        opened = {one.shard: Session(one.shard) for one in found}
-        picks = [assembling.Pick(opened[one.shard], one.attempt.episode or 0) for one in found]
-        settings = self._settings
-        recorded = assembling.AsOne(settings.tasks, [take + 1 for take in numbers], discarded)
-        every = settings.metadata_every
-        if settings.resume is not None:
-            assembling.extend(settings.resume, picks, recorded, on_episode, every)
-            return
-        assembling.assemble(
-            picks,
-            self.session,
-            files_per_chunk=settings.files_per_chunk,
-            episodes_per_file=settings.episodes_per_file,
-            recorded=recorded,
-            on_episode=on_episode,
-            metadata_every=every,
-        )
-
     def _bytes(self, found: Iterable[Found]) -> int:
         """Return the size of the videos of episodes."""
         if not self._has_session:
@@ -185,12 +155,6 @@ class Shards:
                 files[one.shard] = [session.video_files(key) for key in session.video_keys()]
         return sum(of[one.attempt.episode or 0].stat().st_size for one in found for of in files[one.shard])
 
-    def remove(self) -> None:
-        """Remove the shards, and the folder of all sessions if there is nothing else in it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.folder.parent.rmdir()
-
     def commands(self) -> dict[str, str]:
         """Return the commands that make of what is there what was asked for, each by what it makes.
 
@@ -200,25 +164,18 @@ class Shards:
             # What a worker that was killed has left says less than it holds.
             with contextlib.suppress(LuckyRecorderError):  # one that cannot be completed tells that when it is merged
                 recovering.recover(dataset)
-        if not (self._sessions() or self._datasets()):
+        finished = self.finished
+        if not (finished or self._datasets()):
             self.remove()
-        commands = {"session": self._session_command(), "dataset": self._dataset_command()}
+        # Where it is there by now, the same episodes would come twice.
+        session = self.command() if finished and not self.session.exists() else ""
+        commands = {"session": session, "dataset": self._dataset_command()}
         return {what: command for what, command in commands.items() if command}
-
-    def _sessions(self) -> list[Path]:
-        return [path for path in sorted(self.folder.glob(f"*/{keys.SESSIONS}/*")) if _count(path)]
 
     def _datasets(self) -> list[Path]:
         if self._dataset is None or self._settings.koyu is None:
             return []
         return [path for path in sorted(self.folder.glob(f"*/{self._settings.koyu.name}")) if _has_bundles(path)]
-
-    def _session_command(self) -> str:
-        finished, resumed = self._sessions(), self._settings.resume
-        # Where it is there by now, or was added to, the same episodes would come twice.
-        if not finished or self.session.exists() or (resumed is not None and episodes(resumed) != self._before):
-            return ""
-        return _command([*([] if resumed is None else [resumed]), *finished], self.session)
 
     def _dataset_command(self) -> str:
         finished, dataset = self._datasets(), self._dataset

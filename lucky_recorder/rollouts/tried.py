@@ -14,11 +14,6 @@ from lucky_recorder.session.recovery import is_blank
 _SEED = "seed"
 
 
-def episodes(session: Path) -> int:
-    """Count the episodes of a session; of one without any there are none."""
-    return 0 if is_blank(session) else len(Session(session))
-
-
 def largest_seed(session: Path) -> int | None:
     """Return the largest seed that was tried for a session, kept or discarded; None where it does not say so of all."""
     if is_blank(session):

@@ -27,7 +27,7 @@ else:
 
 # What is counted, what says who wrote it, and what follows from another field. What `info.json` has beside the
 # recorder's own fields is somebody's note, and is kept.
-_FREE = ("recorder_version", "bit_reproducible", "total_tasks", "total_episodes", "total_frames", "splits", "fps")
+FREE = ("recorder_version", "bit_reproducible", "total_tasks", "total_episodes", "total_frames", "splits", "fps")
 CALIBRATION = ("intrinsics", "extrinsics")
 
 
@@ -69,7 +69,7 @@ def differences(folder: SessionFolder, schema: Schema, chunking: layout.Chunking
         A clause for each difference, with what the session has and what the recording would have.
     """
     given = recording(schema, chunking)
-    yield from compared(side(folder, "the session"), given, [f for f in given.info if f not in _FREE])
+    yield from compared(side(folder, "the session"), given, [f for f in given.info if f not in FREE])
 
 
 def recording(schema: Schema, chunking: layout.Chunking) -> Side:

@@ -313,7 +313,13 @@ def as_one(content: Mapping[str, Any], episodes: int, discarded: Sequence[str | 
         episodes: How many episodes there are.
         discarded: The seeds of the attempts that were discarded, in order.
     """
-    own = [{**entry, EPISODES: f"0:{episodes}", DISCARDED: list(discarded)} for entry in content[RECORDINGS][:1]]
+    found = content[RECORDINGS]
+    own = [{**entry, EPISODES: f"0:{episodes}", DISCARDED: list(discarded)} for entry in found[:1]]
+    models = [entry.get(MODEL) for entry in found]
+    if own and all(isinstance(model, dict) for model in models):
+        # Whoever had another model than the first counts, as within a recording.
+        others = sum(model.get("others", 0) + (model.get("sha256") != models[0].get("sha256")) for model in models)
+        own[0][MODEL] = {**models[0], "others": others}
     return {RECORDINGS: own}
 
 

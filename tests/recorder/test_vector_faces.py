@@ -95,21 +95,24 @@ def test_shared_is_over_when_its_session_is(tmp_path: Path) -> None:
         wrap(CountEnv())
 
 
-def test_shared_is_for_one_process(tmp_path: Path) -> None:
+def test_a_session_that_is_shared_in_one_process_is_not_a_childs(tmp_path: Path) -> None:
     wrap = lr.vector.shared(**custom(tmp_path))
+    lane = wrap(CountEnv())
+    lane.reset()
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
         try:
-            wrap(CountEnv())
+            wrap(CountEnv()).reset()
         except lr.StateError as error:
             os.write(write, str(error).encode())
         os._exit(0)
     os.waitpid(child, 0)
-    assert "vectorization_mode='sync'" in os.read(read, 1000).decode()
+    assert "share a session already" in os.read(read, 1000).decode()
     os.close(read), os.close(write)
+    lane.close()
 
 
 def test_a_lane_that_is_never_reset_keeps_no_session_open(tmp_path: Path) -> None:
