@@ -78,6 +78,7 @@ class Shards:
     """The shards of one session.
 
     Attributes:
+        settings: What is recorded.
         session: Where the session will be; nobody else takes its name.
         folder: Where the shards are.
         before: How many episodes a session had, before it is gone on with.
@@ -92,7 +93,7 @@ class Shards:
     """
 
     def __init__(self, settings: RecorderSettings, folder: Path | None = None, before: int | None = None) -> None:
-        self._settings = settings
+        self.settings = settings
         self.folder = folder or layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
         self.before = before if before is not None else 0 if settings.resume is None else episodes(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
@@ -105,7 +106,7 @@ class Shards:
     @property
     def is_begun(self) -> bool:
         """Whether the session that is gone on with has other episodes by now: some of the shards' may be among them."""
-        return self._settings.resume is not None and episodes(self._settings.resume) != self.before
+        return self.settings.resume is not None and episodes(self.settings.resume) != self.before
 
     @property
     def finished(self) -> list[Path]:
@@ -116,7 +117,7 @@ class Shards:
         """Make the session, as `make_session` does, and remove the shards; returns the session."""
         self.make_session(kept, discarded, on_episode)
         self.remove()
-        return self._settings.resume or self.session
+        return self.settings.resume or self.session
 
     def make_session(self, kept: Sequence[Kept], discarded: Sequence[str | None], on_episode: OnEpisode) -> None:
         """Make the session of episodes that were kept, in their order.
@@ -134,7 +135,7 @@ class Shards:
         """
         opened = {one.shard: Session(one.shard) for one in kept}
         picks = [assembling.Pick(opened[one.shard], one.episode) for one in kept]
-        settings, resumed = self._settings, self._settings.resume
+        settings, resumed = self.settings, self.settings.resume
         before = 0 if resumed is None else takes(resumed)
         recorded = assembling.AsOne(settings.tasks, [before + one.attempt + 1 for one in kept], discarded)
         every = settings.metadata_every
@@ -160,7 +161,7 @@ class Shards:
 
     def command(self) -> str:
         """Return the command that makes a session of what is there; empty if nothing is, or some of it was added."""
-        finished, resumed = [str(path) for path in self.finished], self._settings.resume
+        finished, resumed = [str(path) for path in self.finished], self.settings.resume
         if resumed is not None and finished:
             if self.is_begun:
                 return ""

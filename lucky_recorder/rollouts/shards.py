@@ -113,7 +113,7 @@ class Shards(shards.Shards):
         Raises:
             LuckyRecorderError: If it cannot be made; the shards stay.
         """
-        before = 0 if self._settings.resume is None else takes(self._settings.resume)
+        before = 0 if self.settings.resume is None else takes(self.settings.resume)
         numbers = [before + one.attempt.number for one in found]
         with self._bundles_ready(found, numbers, on_episode) as add:
             size = self._bytes(found)
@@ -121,7 +121,7 @@ class Shards(shards.Shards):
                 self.make_session([one.kept for one in found], discarded, on_episode)
             add()
         self.remove()
-        path = self._settings.resume or self.session
+        path = self.settings.resume or self.session
         return Made(path if self._has_session or self._dataset is None else self._dataset, self._dataset, size)
 
     @contextlib.contextmanager
@@ -129,12 +129,12 @@ class Shards(shards.Shards):
         self, found: Sequence[Found], numbers: Sequence[int], on_episode: shards.OnEpisode
     ) -> Iterator[Callable[[], None]]:
         """Make bundles ready before the session, so that what may fail does so before there is one of the two."""
-        koyu = self._settings.koyu
+        koyu = self.settings.koyu
         if self._dataset is None or koyu is None:
             yield lambda: None
             return
         kept = [bundles.Kept(take, one.attempt.bundles) for take, one in zip(numbers, found, strict=True)]
-        with bundles.ready(self._dataset, koyu, kept, self._settings.metadata_every, on_episode) as commit:
+        with bundles.ready(self._dataset, koyu, kept, self.settings.metadata_every, on_episode) as commit:
 
             def add() -> None:
                 commit()
@@ -173,9 +173,9 @@ class Shards(shards.Shards):
         return {what: command for what, command in commands.items() if command}
 
     def _datasets(self) -> list[Path]:
-        if self._dataset is None or self._settings.koyu is None:
+        if self._dataset is None or self.settings.koyu is None:
             return []
-        return [path for path in sorted(self.folder.glob(f"*/{self._settings.koyu.name}")) if _has_bundles(path)]
+        return [path for path in sorted(self.folder.glob(f"*/{self.settings.koyu.name}")) if _has_bundles(path)]
 
     def _dataset_command(self) -> str:
         finished, dataset = self._datasets(), self._dataset
