@@ -24,7 +24,8 @@ from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, Added, Combined, as_one, combined
+from lucky_recorder.session.log import Added, Combined
+from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, as_one, combined, is_said
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
@@ -102,9 +103,10 @@ class Assembly:
             StorageError: If the file system refuses, or there is something of its name by now.
             VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
         """
+        log = self.log()
         partial = claimed(self.target, _is_left)
         try:
-            self.fill(SessionSink(partial, self.chunking, metadata_every, log=self.log()), on_episode)
+            self.fill(SessionSink(partial, self.chunking, metadata_every, log=log), on_episode)
             refuse_faults([f"{f.file}: {f.message}" for f in check_session(partial, decode=False)], self.target)
             give_name(partial, self.target)
         except BaseException:  # also an interrupt: an unfinished session must not stay behind
@@ -162,10 +164,11 @@ class Assembly:
             kept[id(part.source)][part.episode] = number
         told = combined((source.recordings, kept[id(source)]) for source in sources)
         left = [seed for source in sources for seed in source.seeds_without(kept[id(source)])]
-        if left and told[RECORDINGS]:
+        said = [number for number, entry in enumerate(told[RECORDINGS]) if is_said(entry)]
+        if left and said:
             # Who goes on with it must not try them again: they may be in another part of the same session.
-            last = told[RECORDINGS][-1]
-            told[RECORDINGS][-1] = {**last, LEFT_OUT: [*last.get(LEFT_OUT, ()), *left]}
+            last = told[RECORDINGS][said[-1]]
+            told[RECORDINGS][said[-1]] = {**last, LEFT_OUT: [*last.get(LEFT_OUT, ()), *left]}
         if self.recorded is not None:
             told = as_one(told, len(self.parts), self.recorded.discarded)
         kind = Added if self.taken_over is None else Combined

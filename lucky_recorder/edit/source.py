@@ -233,7 +233,8 @@ class Source:
     def recordings(self) -> tuple[Mapping[str, Any], ...]:
         """What it says of the recordings that it is made of; what cannot be read of it is told, and left out."""
         try:
-            return provenance.read(self.folder.files)
+            said, listed = provenance.read(self.folder.files), self.folder.listed.num_rows
+            return tuple(provenance.settled(said, listed, len(self.numbers)))
         except FormatError as error:
             tell(f"{self.path}: where it comes from cannot be read, and is left out: {error}")
             return ()

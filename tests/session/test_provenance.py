@@ -16,7 +16,8 @@ from lucky_recorder.edit.checksum import checksum
 from lucky_recorder.session import layout, provenance
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.layout import Chunking, is_own_file, is_own_folder
-from lucky_recorder.session.provenance import Combined, Model, Recorded, combined, of_episode, spans, text_of
+from lucky_recorder.session.log import Combined, Model, Recorded
+from lucky_recorder.session.provenance import combined, of_episode, spans, text_of
 from lucky_recorder.session.sink import SessionSink
 from tests.session.building import Recording, arm_schema
 
@@ -209,6 +210,7 @@ def test_recordings_of_several_sessions_are_put_together_in_new_numbers() -> Non
             {"episodes": "0:1,5:6", "command": ["a"]},
             {"episodes": "1:2,4:5", "command": ["b"]},
             {"episodes": "2:4", "command": ["c"]},
+            {"episodes": "6:7"},
         ]
     }
     assert combined([(one, {4: 0})])["recordings"] == [{"episodes": "0:1", "command": ["b"]}]
