@@ -23,8 +23,8 @@ from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
-from lucky_recorder.session.metadata import MadeOf
 from lucky_recorder.session.log import Added, Combined
+from lucky_recorder.session.metadata import MadeOf
 from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, as_one, combined, is_said
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve

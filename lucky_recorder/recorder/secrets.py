@@ -12,38 +12,29 @@ from typing import Any
 MASK = "***"
 
 # Of which words a name is one of a secret: any of these, some in any place, some alone or at the end only.
-_ANYWHERE = frozenset(
-    ("password", "passwd", "passphrase", "passcode", "pwd", "pw", "secret", "secrets", "credential", "credentials")
-    + ("authorization", "bearer", "apikey", "apitoken", "authtoken", "token", "jwt", "cookie")
-)
+_ANYWHERE = {
+    *("password", "passwd", "passphrase", "passcode", "pwd", "pw", "secret", "secrets", "credential"),
+    *("credentials", "authorization", "bearer", "apikey", "apitoken", "authtoken", "token", "jwt", "cookie"),
+}
 # Where words are written as one, as in PGPASSWORD.
 _ENDINGS = ("password", "passwd", "passphrase", "apikey")
-_AT_THE_END = frozenset(("auth", "oauth"))
-_ALONE = frozenset(("pass", "pat"))
+_AT_THE_END = {"auth", "oauth"}
+_ALONE = {"pass", "pat"}
 # Tokens that are counted, or are signs of a language model: then the word is no secret's.
-_OF_TEXT = frozenset(
-    ("max", "min", "num", "n", "count", "limit", "per", "length", "len", "budget", "size", "type", "dim", "embed")
-    + ("bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "image", "action", "state", "task")
-)
-_TOKENS_OF = frozenset(("access", "api", "auth", "refresh", "hub", "session", "id"))
-# A key is a secret by what it is a key of: there are keys of streams and of dictionaries too.
-_KEYS_OF = frozenset(
-    ("api", "private", "access", "secret", "auth", "account", "encryption", "signing", "ssh", "service", "client")
-    + (
-        "master",
-        "shared",
-        "deploy",
-        "license",
-        "session",
-        "wandb",
-        "hf",
-        "huggingface",
-        "openai",
-        "aws",
-        "azure",
-        "gcp",
-    )
-)
+_OF_TEXT = {
+    *("max", "min", "num", "n", "count", "limit", "per", "length", "len", "budget", "size", "type", "dim"),
+    *("embed", "bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "image", "action", "state"),
+    "task",
+}
+# Tokens and keys that are secrets by what they are for: there are keys of streams and of dictionaries too.
+_PLAIN = {
+    "tokens": {"access", "api", "auth", "refresh", "hub", "session", "id"},
+    "key": {
+        *("api", "private", "access", "secret", "auth", "account", "encryption", "signing", "ssh", "service"),
+        *("client", "master", "shared", "deploy", "license", "session", "wandb", "hf", "huggingface"),
+        *("openai", "aws", "azure", "gcp"),
+    },
+}
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAME = re.compile(r"[-+]*[A-Za-z_][\w.\-/]*")
@@ -73,12 +64,11 @@ def is_name(name: str) -> bool:
         return True
     beside = set(words[:-1])
     is_token = bool(said) and not set(words) & _OF_TEXT
-    wanted = {"tokens": _TOKENS_OF, "key": _KEYS_OF}.get(words[-1], frozenset())
-    return is_token or not beside.isdisjoint(wanted)
+    return is_token or not beside.isdisjoint(_PLAIN.get(words[-1], ()))
 
 
 def in_text(text: str) -> str:
-    """Return a text without the secrets in it: keys, passwords in addresses, headers, and what is assigned to a name."""
+    """Return a text without the secrets in it: keys, passwords in addresses, headers, values of names."""
     header = _HEADER.fullmatch(text)
     if header is not None and "://" not in text and is_name(header["name"]):
         return f"{header[1]}{MASK}"
@@ -98,7 +88,7 @@ def in_command(command: Iterable[str]) -> list[str]:
     told: list[str] = []
     hides_next, is_after_option = False, False
     for argument in map(str, command):
-        # What follows the name of a secret may begin as an option does: then the mask hides too much, and not too little.
+        # What follows the name of a secret may begin as an option does: rather too much is hidden than too little.
         if hides_next and not _OPTION.fullmatch(argument):
             told.append(MASK)
             hides_next = is_after_option = False

@@ -194,7 +194,7 @@ class Recorded(_Growing):
 
 
 class Unsaid(_Growing):
-    """The log of a recording that does not say where it comes from; in a session of which nobody does, there is none."""
+    """The log of a recording that does not say where it comes from: written where others have said so of theirs."""
 
     def _is_wanted(self) -> bool:
         return bool(self._before)
@@ -225,7 +225,7 @@ class Combined:
         """Do nothing: a session that is made of others is there as a whole, or not at all."""
 
     def write(self, episodes: int) -> None:
-        """Write all of it, once the first episode is listed: where it ends there, the rest is cut off; see `settled`."""
+        """Write all of it, once the first episode is listed; where it ends there, `settled` cuts off the rest."""
         if not self._is_written:
             self._is_written = True
             self._copy_models()

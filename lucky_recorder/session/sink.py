@@ -15,8 +15,8 @@ from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.session import about, carried, layout, lidar, listing, resumed, rows
 from lucky_recorder.session.carried import Carried
-from lucky_recorder.session.metadata import Finished, MadeOf, MetadataWriter, as_json
 from lucky_recorder.session.log import Log, Unsaid
+from lucky_recorder.session.metadata import Finished, MadeOf, MetadataWriter, as_json
 from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import hold, take_over

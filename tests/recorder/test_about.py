@@ -16,7 +16,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.episode.keys import LONGEST_TEXT
-from lucky_recorder.recorder.circumstances import given_options, plain_options
+from lucky_recorder.recorder.circumstances import given_options, plain_options, plain_values
 from lucky_recorder.testing import CountEnv, check_koyu, check_session
 from tests.recorder.resetting import SameStep
 
@@ -275,3 +275,22 @@ def test_rows_and_pictures_know_nothing_of_the_clock(record: Any, run: Any, monk
     assert b'"end_reason": "terminated"' in content
     assert b"recorded_at" not in content
     assert b"duration_s" not in content
+
+
+@pytest.mark.parametrize("value", [(1, 2), [(1,)], {1: "x", "1": "y"}, {True: 0}, 10**5000, [[[]]] * 2])
+def test_what_is_said_comes_out_equal_or_is_refused(value: Any) -> None:
+    if value == [[[]]] * 2:
+        assert plain_values({"said": value}) == {"said": value}
+        return
+    with pytest.raises(
+        lr.SettingsError, match=r"^said=.*: (would be read back as .*give lists|give plain JSON values)"
+    ):
+        plain_values({"said": value})
+
+
+def test_what_is_nested_deeper_than_can_be_read_back_is_refused() -> None:
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    with pytest.raises(lr.SettingsError, match="more than 64 deep"):
+        plain_values({"said": deep})
