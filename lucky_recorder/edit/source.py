@@ -25,18 +25,18 @@ from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, lidar, likeness, provenance, stored, whole
+from lucky_recorder.session import layout, lidar, likeness, noted, provenance, stored, whole
 from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.features import SEED, arrow_type, episodes_schema, measured_of
+from lucky_recorder.session.features import ABOUT_COLUMNS, SEED, arrow_type, measured_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.storage.lock import refuse_held
 from lucky_recorder.storage.untrusted import format_errors
 
 # What an episode takes along of what data files carry is read from its own file and the one before it.
 _KEPT_FOOTERS = 4
-# Where the format, or LeRobot's statistics of the rows as they were, have columns of meta/episodes of their own.
-_DERIVED = ("data/", "meta/", "videos/", "stats/")
+# LeRobot's statistics of the rows as they were: those of the new session are others.
+_STATISTICS = "stats/"
 
 
 class Window(NamedTuple):
@@ -224,10 +224,9 @@ class Source:
     @cached_property
     def noted(self) -> tuple[pa.Field, ...]:
         """The columns of its ``meta/episodes`` beside the format's own."""
-        own = episodes_schema((), has_about=False).names
-        fields = self.folder.episodes.schema
-        # Of a name that is the format's own, the new session has its own.
-        return tuple(f for f in fields if f.name not in own and not f.name.startswith(_DERIVED))
+        about = {name for name, _ in ABOUT_COLUMNS}
+        own = [f for f in self.folder.episodes.schema if f.name in about or noted.is_own(f.name)]
+        return tuple(field for field in own if not field.name.startswith(_STATISTICS))
 
     @cached_property
     def recordings(self) -> tuple[Mapping[str, Any], ...]:
@@ -258,6 +257,7 @@ class Source:
             FormatError: If a column or a stream cannot; or, of another recorder, if there are files that nothing
                 places: they would be left behind unseen.
         """
+        noted.refuse_mixed(self.folder.files)
         if self.schema and self.is_ours:
             return
         files = self.folder.files

@@ -58,8 +58,9 @@ T = TypeVar("T")
 def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
     """Check that the files have the documented columns, typed, and that ours are numbered without a gap.
 
-    What somebody has noted of episodes in columns of their own is theirs.
+    What somebody has noted of episodes in columns of their own is theirs, if each has one type.
     """
+    yield from _type_faults(evidence)
     if not evidence.declared.is_ours:
         for name, table in evidence.meta_files.items():
             found = {f.name: f.type for f in table.schema}
@@ -79,6 +80,18 @@ def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
         yield from _check_schema(name, {f.name: f.type for f in table.schema}, wanted)
         if len(set(table.column_names)) != table.num_columns:
             yield Fault(name, None, "a column stands twice")
+
+
+def _type_faults(evidence: Evidence) -> Iterator[Fault]:
+    """Check that what the format does not speak of is of one type in all files: readers take them for one table."""
+    kinds: dict[str, tuple[str, pa.DataType]] = {}
+    for name, table in evidence.meta_files.items():
+        for field in table.schema:
+            is_own = field.name not in (*_COLUMNS, *_OURS, *ABOUT) and not field.name.startswith(_OWN_PREFIXES)
+            if is_own and not pa.types.is_null(field.type):
+                first, kind = kinds.setdefault(field.name, (name, field.type))
+                if kind != field.type:
+                    yield Fault(name, None, f"column {field.name} is {field.type}, in {first} it is {kind}")
 
 
 def _check_schema(name: str, found: Mapping[str, pa.DataType], wanted: Mapping[str, pa.DataType]) -> Iterator[Fault]:
