@@ -17,8 +17,9 @@ from typing import NamedTuple
 from lucky_recorder.edit.fit import made_of, refuse_unlike
 from lucky_recorder.edit.partial import claimed, give_name, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
-from lucky_recorder.edit.source import Source, Window
+from lucky_recorder.edit.source import Source
 from lucky_recorder.edit.streams import Streams
+from lucky_recorder.edit.window import Window
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
