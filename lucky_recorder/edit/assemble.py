@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.edit.fit import made_of, refuse_unlike
-from lucky_recorder.edit.partial import claimed, give_name, refuse_faults, refuse_target
+from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
 from lucky_recorder.edit.source import Source
 from lucky_recorder.edit.streams import Streams
@@ -105,14 +104,9 @@ class Assembly:
             VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
         """
         log = self.log()
-        partial = claimed(self.target, _is_left)
-        try:
+        with made_whole(self.target, _is_left) as partial:
             self.fill(SessionSink(partial, self.chunking, metadata_every, log=log), on_episode)
             refuse_faults([f"{f.file}: {f.message}" for f in check_session(partial, decode=False)], self.target)
-            give_name(partial, self.target)
-        except BaseException:  # also an interrupt: an unfinished session must not stay behind
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
         return self.target
 
     def fill(self, sink: SessionSink, on_episode: OnEpisode | None = None) -> None:
@@ -257,7 +251,7 @@ def plan(
     """
     sources: dict[str, Source] = {}
     parts = _parts(picks, sources)
-    refuse_target(target, (source.path for source in sources.values()))
+    refuse_target(target, (source.path for source in sources.values()), _is_left)
     first = parts[0].source
     chunking = layout.Chunking(
         _grouping("files_per_chunk", files_per_chunk, first.folder.files_per_chunk),
