@@ -48,6 +48,8 @@ _VIDEO_COLUMNS = {
     "to_timestamp": pa.float64(),
 }
 _FOLDER = "meta/episodes"
+# Copies say so of themselves since `lerobot_view` is in their info.json.
+_EARLIER_COPY = ": if it is a copy for LeRobot that an earlier version has made, make it anew from its session"
 # How the names of columns begin that say where files are.
 _OWN_PREFIXES = ("data/", "meta/", "videos/")
 
@@ -195,7 +197,8 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
         if file in evidence.unreadable:
             continue
         if not isinstance(footer, list) or not all(isinstance(e, dict) for e in footer):
-            yield Fault(file, None, f"the footer's list of episodes is {shown(footer)}")
+            hint = "" if footer is not None else _EARLIER_COPY
+            yield Fault(file, None, f"the footer's list of episodes is {shown(footer)}{hint}")
             continue
         said = {_key(e.get("episode_index")): e for e in footer}
         for episode in episodes:
@@ -204,7 +207,14 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
             footed = said.get(_key(episode.number), {})
             # What somebody has noted of it may stand in one of the two alone.
             if any(footed.get(k) != listed.get(k) for k in {*footed, *listed} if _must_agree(k, footed, listed)):
-                yield Fault(file, episode.number, f"the footer does not say of it what {episode.source} says")
+                # Such a copy has the session's own files, and lists fewer streams than these carry.
+                has_more = any(_is_undeclared(column, evidence) for column in footed.keys() - listed.keys())
+                hint = _EARLIER_COPY if has_more else ""
+                yield Fault(file, episode.number, f"the footer does not say of it what {episode.source} says{hint}")
+
+
+def _is_undeclared(column: str, evidence: Evidence) -> bool:
+    return column.startswith("videos/") and column.split("/")[1] not in evidence.declared.streams
 
 
 def _must_agree(column: str, footed: Row, listed: Row) -> bool:
