@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from lucky_recorder.edit.fit import made_of, refuse_unlike
-from lucky_recorder.edit.partial import claimed, give_name, refuse_faults, refuse_target
+from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
-from lucky_recorder.edit.source import Source, Window
+from lucky_recorder.edit.source import Source
 from lucky_recorder.edit.streams import Streams
+from lucky_recorder.edit.window import Window
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
+from lucky_recorder.session.log import Added, Combined
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, Added, Combined, as_one, combined
+from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, as_one, combined, is_said
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
@@ -102,14 +103,10 @@ class Assembly:
             StorageError: If the file system refuses, or there is something of its name by now.
             VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
         """
-        partial = claimed(self.target, _is_left)
-        try:
-            self.fill(SessionSink(partial, self.chunking, metadata_every, log=self.log()), on_episode)
+        log = self.log()
+        with made_whole(self.target, _is_left) as partial:
+            self.fill(SessionSink(partial, self.chunking, metadata_every, log=log), on_episode)
             refuse_faults([f"{f.file}: {f.message}" for f in check_session(partial, decode=False)], self.target)
-            give_name(partial, self.target)
-        except BaseException:  # also an interrupt: an unfinished session must not stay behind
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
         return self.target
 
     def fill(self, sink: SessionSink, on_episode: OnEpisode | None = None) -> None:
@@ -162,10 +159,11 @@ class Assembly:
             kept[id(part.source)][part.episode] = number
         told = combined((source.recordings, kept[id(source)]) for source in sources)
         left = [seed for source in sources for seed in source.seeds_without(kept[id(source)])]
-        if left and told[RECORDINGS]:
+        said = [number for number, entry in enumerate(told[RECORDINGS]) if is_said(entry)]
+        if left and said:
             # Who goes on with it must not try them again: they may be in another part of the same session.
-            last = told[RECORDINGS][-1]
-            told[RECORDINGS][-1] = {**last, LEFT_OUT: [*last.get(LEFT_OUT, ()), *left]}
+            last = told[RECORDINGS][said[-1]]
+            told[RECORDINGS][said[-1]] = {**last, LEFT_OUT: [*last.get(LEFT_OUT, ()), *left]}
         if self.recorded is not None:
             told = as_one(told, len(self.parts), self.recorded.discarded)
         kind = Added if self.taken_over is None else Combined
@@ -253,7 +251,7 @@ def plan(
     """
     sources: dict[str, Source] = {}
     parts = _parts(picks, sources)
-    refuse_target(target, (source.path for source in sources.values()))
+    refuse_target(target, (source.path for source in sources.values()), _is_left)
     first = parts[0].source
     chunking = layout.Chunking(
         _grouping("files_per_chunk", files_per_chunk, first.folder.files_per_chunk),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import os
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lucky_recorder.edit.bundled import Bundled, is_of_task
 from lucky_recorder.edit.dataset_fit import common_fields, refuse_unlike, tell_lost
-from lucky_recorder.edit.partial import claimed, give_name, refuse_faults, refuse_target
+from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.koyu import bundle, kinds, layout
@@ -104,15 +103,9 @@ class DatasetAssembly:
             StorageError: If the file system refuses, or there is something of its name by now. Whatever is raised,
                 nothing is left of the new dataset.
         """
-        partial = claimed(self.target, _is_left)
-        try:
-            with _workshop(partial) as workshop:
-                self._fill(partial, workshop, on_episode or (lambda done, total: None))
-                refuse_faults(check_koyu(partial, decode=False), self.target)
-            give_name(partial, self.target)
-        except BaseException:  # also an interrupt: an unfinished dataset must not stay behind
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+        with made_whole(self.target, _is_left) as partial, _workshop(partial) as workshop:
+            self._fill(partial, workshop, on_episode or (lambda done, total: None))
+            refuse_faults(check_koyu(partial, decode=False), self.target)
         return self.target
 
     def _fill(self, partial: Path, workshop: Path, on_episode: OnEpisode) -> None:
@@ -195,7 +188,7 @@ def plan_dataset(
     if not wanted:
         raise SettingsError.of("output", str(target), "no episode is left to write; nothing was written")
     sources = list({id(pick.dataset): pick.dataset for pick in wanted}.values())
-    refuse_target(target, (source.path for source in sources))
+    refuse_target(target, (source.path for source in sources), _is_left)
     name = dataset_name(target.name if name is None else name)
     refuse_unlike(sources)
     kept = _without_twins(wanted)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from lucky_recorder.edit.given import settled
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session.layout import INFO_PATH
@@ -36,11 +37,9 @@ def or_datasets(of_datasets: Callable[..., T]) -> Callable[[Callable[P, T]], Cal
 
         @functools.wraps(of_sessions)
         def either(*args: P.args, **kwargs: P.kwargs) -> T:
-            bound = known.bind_partial(*args, **kwargs)
-            given = bound.arguments.get(first)
-            if isinstance(given, Iterable) and not isinstance(given, str | Path):
-                # What can be gone through once only is gone through here.
-                given = bound.arguments[first] = list(given)
+            bound = known.bind(*args, **kwargs)
+            bound.arguments |= settled(bound.arguments)
+            given = bound.arguments[first]
             if not _are_datasets(given):
                 return of_sessions(*bound.args, **bound.kwargs)
             # Their first parameter has another name there.
@@ -52,14 +51,14 @@ def or_datasets(of_datasets: Callable[..., T]) -> Callable[[Callable[P, T]], Cal
     return decorate
 
 
-def _are_datasets(given: object) -> bool:
+def _are_datasets(given: Path | list[Path]) -> bool:
     """Tell whether paths are those of koyu datasets.
 
     Raises:
         SettingsError: If only some of them are.
     """
-    paths: list[Any] = given if isinstance(given, list) else [given]
-    datasets = [path for path in paths if isinstance(path, str | Path) and _is_dataset(Path(path))]
+    paths = given if isinstance(given, list) else [given]
+    datasets = [path for path in paths if _is_dataset(path)]
     if datasets and len(datasets) < len(paths):
         other = next(path for path in paths if path not in datasets)
         remedy = f"is a koyu dataset, and {other} is none; merge sessions with sessions, and datasets with datasets"

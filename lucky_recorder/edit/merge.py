@@ -77,7 +77,7 @@ def rename_task(
     source = opened(session)
     if old not in source.tasks:
         raise SettingsError.of("old", old, f"{source.path} has no such task; it has {source.tasks}")
-    if not isinstance(new, str) or not new.strip() or new == old:
+    if new == old:
         raise SettingsError.of("new", new, "give another description")
     picks = every(source)
     return made(picks, output, len(picks), dry_run=dry_run, on_episode=on_episode, rename={old: new})

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.settings import validators
 
 
 def listed(path: Path, there: Collection[int], asked: str | Iterable[int]) -> set[int]:
@@ -22,10 +23,10 @@ def listed(path: Path, there: Collection[int], asked: str | Iterable[int]) -> se
     known = set(there)
     last = max(known, default=-1) + 1
     found = _written(asked, last) if isinstance(asked, str) else list(asked)
-    if wrong := [n for n in found if type(n) is not int or n not in known]:
+    if wrong := [n for n in found if validators.index(n) is None or n not in known]:
         has = f"{path} has the episodes 0 to {last - 1}" if known else f"{path} has none"
         raise SettingsError.of("episodes", asked, f"there is no episode {wrong[0]}; {has}")
-    return set(found)
+    return set(map(int, found))
 
 
 def _written(asked: str, last: int) -> list[int]:

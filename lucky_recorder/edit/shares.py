@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
+import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -32,7 +34,7 @@ def shares_of(parts: Mapping[str, float]) -> dict[str, Fraction]:
             part(name)
         except FormatError as error:
             raise SettingsError.of("parts", name, f"is no name of a folder ({error})") from error
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share <= 1:
             raise SettingsError.of("parts", {name: share}, "give a part of the episodes, above 0 and up to 1")
     total = math.fsum(parts.values())
     if abs(total - 1) > _ROUNDING:
@@ -55,8 +57,9 @@ def folders_of(names: Iterable[str], output: str | Path | Mapping[str, str | Pat
         raise SettingsError.of("output", dict(output), f"give a folder for each of {', '.join(names)}")
     folders = {name: Path(output[name]) for name in names}
     real = [os.path.realpath(folder) for folder in folders.values()]
-    if len(set(real)) < len(real):
-        raise SettingsError.of("output", dict(output), "give each part a folder of its own")
+    # One within another would be part of a session that is checked without it.
+    if any(os.path.commonpath([one, other]) == one for one, other in itertools.permutations(real, 2)):
+        raise SettingsError.of("output", dict(output), "give each part a folder of its own, beside the others")
     return folders
 
 

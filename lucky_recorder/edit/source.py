@@ -8,10 +8,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,58 +18,25 @@ from numpy.typing import NDArray
 
 from lucky_recorder.edit.columns import field_of, gather
 from lucky_recorder.edit.pick import refuse_others
+from lucky_recorder.edit.window import Window
 from lucky_recorder.episode import clock, keys
-from lucky_recorder.episode.record import EpisodeRecord, Outcome
+from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
 from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, lidar, likeness, provenance, stored, whole
+from lucky_recorder.session import layout, lidar, likeness, noted, provenance, stored, whole
 from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
-from lucky_recorder.session.features import SEED, arrow_type, episodes_schema, measured_of
+from lucky_recorder.session.features import ABOUT_COLUMNS, DURATION, END_REASON, SEED, arrow_type, measured_of
 from lucky_recorder.session.folder import SessionFolder
 from lucky_recorder.storage.lock import refuse_held
 from lucky_recorder.storage.untrusted import format_errors
 
 # What an episode takes along of what data files carry is read from its own file and the one before it.
 _KEPT_FOOTERS = 4
-# Where the format, or LeRobot's statistics of the rows as they were, have columns of meta/episodes of their own.
-_DERIVED = ("data/", "meta/", "videos/", "stats/")
-
-
-class Window(NamedTuple):
-    """Which of an episode's ticks are taken.
-
-    Attributes:
-        first: The first tick.
-        stop: The tick after the last.
-        ticks: How many the episode has.
-    """
-
-    first: int
-    stop: int
-    ticks: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is all of them."""
-        return self.first == 0 and self.stop == self.ticks
-
-    def frames(self, rate: Fraction, hz: Fraction, there: int) -> range | None:
-        """Return the frames, or scans, of a stream; None where none is at the first tick.
-
-        Args:
-            rate: Of the stream, per second.
-            hz: Ticks per second.
-            there: How many the episode has.
-        """
-        first = self.first * rate / hz
-        if first.denominator != 1:
-            return None
-        # Of a stream that is faster than the rows, some may follow the last row.
-        stop = there if self.stop == self.ticks else min(there, math.ceil(self.stop * rate / hz))
-        return range(int(first), stop)
+# LeRobot's statistics of the rows as they were: those of the new session are others.
+_STATISTICS = "stats/"
 
 
 class Source:
@@ -224,16 +190,16 @@ class Source:
     @cached_property
     def noted(self) -> tuple[pa.Field, ...]:
         """The columns of its ``meta/episodes`` beside the format's own."""
-        own = episodes_schema((), has_about=False).names
-        fields = self.folder.episodes.schema
-        # Of a name that is the format's own, the new session has its own.
-        return tuple(f for f in fields if f.name not in own and not f.name.startswith(_DERIVED))
+        about = {name for name, _ in ABOUT_COLUMNS}
+        own = [f for f in self.folder.episodes.schema if f.name in about or noted.is_own(f.name)]
+        return tuple(field for field in own if not field.name.startswith(_STATISTICS))
 
     @cached_property
     def recordings(self) -> tuple[Mapping[str, Any], ...]:
         """What it says of the recordings that it is made of; what cannot be read of it is told, and left out."""
         try:
-            return provenance.read(self.folder.files)
+            said, listed = provenance.read(self.folder.files), self.folder.listed.num_rows
+            return tuple(provenance.settled(said, listed, len(self.numbers)))
         except FormatError as error:
             tell(f"{self.path}: where it comes from cannot be read, and is left out: {error}")
             return ()
@@ -257,6 +223,7 @@ class Source:
             FormatError: If a column or a stream cannot; or, of another recorder, if there are files that nothing
                 places: they would be left behind unseen.
         """
+        noted.refuse_mixed(self.folder.files)
         if self.schema and self.is_ours:
             return
         files = self.folder.files
@@ -330,7 +297,7 @@ class Source:
             outcome=Outcome(episode.success),
             tasks=self._tasks_of(columns[keys.TASK_INDEX], where),
             missing=missing,
-            noted=self._noted_of(episode.index),
+            noted=self._noted_of(episode.index, window),
         )
 
     def _times(self, columns: Mapping[str, NDArray[Any]], window: Window, where: str) -> dict[str, NDArray[Any]]:
@@ -353,10 +320,16 @@ class Source:
             raise FormatError(f"{where}: task_index {occurring}: there are {len(described)} tasks")
         return {index: described[index] for index in occurring}
 
-    def _noted_of(self, index: int) -> dict[str, Any]:
+    def _noted_of(self, index: int, window: Window) -> dict[str, Any]:
         row = self.numbers[index]
         scalars = {f.name: self.folder.episodes[f.name][row] for f in self.noted}
-        return {name: plain(scalar) for name, scalar in scalars.items() if scalar.is_valid}
+        said = {name: plain(scalar) for name, scalar in scalars.items() if scalar.is_valid}
+        if self.is_ours and not window.is_whole:
+            # How long all of it lasted says nothing of a part; nor does what ended it, where that part is gone.
+            said.pop(DURATION, None)
+            if END_REASON in said and window.stop < window.ticks:
+                said[END_REASON] = Reason.TRIMMED.value
+        return said
 
     def scanned(self, scan: ScanStream, name: str, window: Window, folder: Path) -> dict[str, NDArray[Any]] | None:
         """Return the columns of a lidar's file, of the ticks that are taken; None if no scan is at the first of them.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Set
 from fractions import Fraction
 from pathlib import Path
 
-from lucky_recorder.edit.source import Source, Window
+from lucky_recorder.edit.source import Source
+from lucky_recorder.edit.window import Window
 from lucky_recorder.episode import keys, limits
 from lucky_recorder.episode.record import FinishedScans, FinishedVideo, VideoFile
 from lucky_recorder.episode.schema import ScanStream, Schema, Stream

@@ -62,9 +62,6 @@ def trim(
         StorageError: As `merge`.
         VideoError: If a video has B-frames, as others' may have; otherwise as `merge`.
     """
-    for field, value in (("start", start), ("end", end)):
-        if type(value) is not int or value < 0:
-            raise SettingsError.of(field, value, "give how many ticks are cut off, 0 or more")
     source = opened(session)
     every = source.episodes["episode_index"].to_pylist()
     chosen = set(every) if episodes is None else numbers(source, episodes)

@@ -50,6 +50,7 @@ class Reason(enum.StrEnum):
         STOPPED: It was broken off: a reset, the end of the program, an interrupt.
         ERROR: The environment raised an error.
         STREAM_FAILED: A camera, depth, mask or lidar stream failed.
+        TRIMMED: Its last rows were cut off afterwards.
     """
 
     VERDICT = "verdict"
@@ -60,6 +61,7 @@ class Reason(enum.StrEnum):
     STOPPED = "stopped"
     ERROR = "error"
     STREAM_FAILED = "stream_failed"
+    TRIMMED = "trimmed"
 
 
 class Outcome(NamedTuple):

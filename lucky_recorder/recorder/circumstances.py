@@ -14,6 +14,7 @@ from lucky_recorder.capture.moment import Moment
 from lucky_recorder.episode.keys import LONGEST_TEXT
 from lucky_recorder.episode.record import About, Reason
 from lucky_recorder.errors import SettingsError, shown
+from lucky_recorder.storage.untrusted import parsed
 
 # Beside a reset's options: the types of the arrays that stand there as lists, and what is no JSON, as its repr.
 _NUMBERS = frozenset(np.dtype(kind).newbyteorder(order).str for kind in "?bBhHiIlLqQefd" for order in ("<", ">"))
@@ -140,14 +141,30 @@ def plain_values(said: Mapping[str, Any], reserved: Collection[str] = ()) -> dic
         reserved: Names that all of them have anyway.
 
     Raises:
-        SettingsError: If one is no JSON, or has a name that is reserved.
+        SettingsError: If one is no JSON, would be read back as another value, or has a name that is reserved.
     """
+    settled = {}
     for name, value in said.items():
         if name in reserved:
             raise SettingsError.of(name, value, "every event has a field of this name; choose another")
-        try:
-            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise SettingsError.of(name, value, f"give plain JSON values ({error})") from None
-    settled: dict[str, Any] = json.loads(json.dumps(dict(said)))
+        settled[name] = _given_back(name, value)
     return settled
+
+
+def _given_back(name: str, value: Any) -> Any:
+    """Return a value as it will be read back: equal to what was given.
+
+    Raises:
+        SettingsError: If it is no JSON, or would be another value then.
+    """
+    try:
+        # With its name, and deeper within others than it stands in any file.
+        text = json.dumps([[[[{name: value}]]]], allow_nan=False, ensure_ascii=False)
+        ((((read,),),),) = parsed(text.encode())
+    except (TypeError, ValueError, RecursionError, MemoryError) as error:
+        raise SettingsError.of(name, value, f"give plain JSON values ({error})") from None
+    # A list for a tuple, a text for a name that is a number.
+    if read[name] != value:
+        remedy = f"would be read back as {shown(read[name])}: give lists for tuples, and texts for names that are none"
+        raise SettingsError.of(name, value, remedy)
+    return read[name]

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from lucky_recorder.koyu import features as koyu_features
     from lucky_recorder.koyu import sink as koyu_sink
     from lucky_recorder.session import layout as session_layout
-    from lucky_recorder.session import provenance as session_provenance
+    from lucky_recorder.session import log as session_log
     from lucky_recorder.session import resumed as session_resumed
     from lucky_recorder.session import sink as session_sink
 else:
     # Each format is imported by the recordings that write it.
     koyu_features, koyu_sink = lazy("lucky_recorder.koyu.features"), lazy("lucky_recorder.koyu.sink")
     session_layout, session_sink = lazy("lucky_recorder.session.layout"), lazy("lucky_recorder.session.sink")
+    session_log = lazy("lucky_recorder.session.log")
     session_resumed = lazy("lucky_recorder.session.resumed")
-    session_provenance = lazy("lucky_recorder.session.provenance")
 
 
 # What `Sink` asks for.
@@ -136,7 +136,7 @@ def _koyu_sink(settings: RecorderSettings, origin: Origin | None) -> Sink:
 
 def _session_sink(settings: RecorderSettings, origin: Origin | None) -> Sink:
     chunking, every = _chunking(settings), settings.metadata_every
-    log = None if origin is None else session_provenance.Recorded(origin)
+    log = None if origin is None else session_log.Recorded(origin)
     if settings.resume is not None:
         return session_sink.SessionSink(settings.resume, chunking, every, resumes=True, log=log)
     return session_sink.SessionSink.in_new_folder(settings.output_dir, chunking, every, log)

@@ -13,7 +13,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,27 +22,23 @@ from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.source import Source
 from lucky_recorder.errors import shown
 from lucky_recorder.lazy import lazy
+from lucky_recorder.recorder import secrets
 from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
     import mujoco
 
-    from lucky_recorder.session import provenance as session_provenance
+    from lucky_recorder.session import log as session_log
 else:
-    session_provenance = lazy("lucky_recorder.session.provenance")
+    session_log = lazy("lucky_recorder.session.log")
 
 _PACKAGES = ("mujoco", "gymnasium", "numpy", "pyarrow", "av")
 # The longest wait for each of git's two answers.
 _GIT_S = 1.0
-_MASK = "***"
-_SECRET = re.compile(r"token|passw|secret|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key|auth", re.IGNORECASE)
-# What is a secret by its looks: keys of well-known services, and a password within an address.
-_KEY = re.compile(r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[abp]-|AKIA)[A-Za-z0-9_-]{8,}")
-_ADDRESS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class Origin:
-    """What a recording knows of itself: see `lucky_recorder.session.provenance.Origin`.
+    """What a recording knows of itself: see `lucky_recorder.session.log.Origin`.
 
     Args:
         source: What is recorded, as the session is opened.
@@ -81,21 +76,21 @@ class Origin:
         packages = (*_PACKAGES, *([self._package] if self._package not in (None, "lucky_recorder") else []))
         return {
             **self._env,
-            "command": masked(self._command),
+            "command": secrets.in_command(self._command),
             "python": platform.python_version(),
             "packages": {"lucky_recorder": __version__, **dict(_versions(packages))},
             "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
             "git": _git(self._folder, self._patience),
         }
 
-    def model(self) -> session_provenance.Model | None:
+    def model(self) -> session_log.Model | None:
         """Return the model that it began with, and let go of it."""
         model, self._model = self._model, None
         if model is None:
             return None
         content = simulator.model_bytes(model)
         self._sum = hashlib.sha256(content).digest()
-        return session_provenance.Model(content, simulator.MODEL_SUFFIX, self._is_kept)
+        return session_log.Model(content, simulator.MODEL_SUFFIX, self._is_kept)
 
     def other_models(self) -> int:
         """Return how many models of other content have taken its place by now."""
@@ -126,9 +121,9 @@ def _described(env: Any) -> dict[str, Any]:
         if spec is None:
             why = "it has no spec: it was not made with gymnasium.make"
             return {"env": None, "env_error": why}
-        return {"env": json.loads(spec.to_json())}
+        return {"env": secrets.in_values(json.loads(spec.to_json()))}
     except Exception as error:  # whatever an environment raises when it is asked
-        return {"env": None, "env_error": f"{type(error).__name__}: {shown(str(error))}"}
+        return {"env": None, "env_error": secrets.in_text(f"{type(error).__name__}: {shown(str(error))}")}
 
 
 def _copied(model: mujoco.MjModel | None) -> mujoco.MjModel | None:
@@ -141,23 +136,6 @@ def _folder() -> str | None:
     with contextlib.suppress(OSError):
         return os.getcwd()
     return None
-
-
-def masked(command: Iterable[str]) -> list[str]:
-    """Return a command line without what looks like a secret, be it ``--token VALUE``, ``--token=VALUE`` or a key."""
-    told: list[str] = []
-    hides_next = False
-    for argument in map(str, command):
-        name, equals, _ = argument.partition("=")
-        if hides_next and not argument.startswith("-"):
-            told.append(_MASK)
-            hides_next = False
-            continue
-        is_secret = bool(_SECRET.search(name)) and (bool(equals) or name.startswith("-"))
-        hides_next = is_secret and not equals
-        hidden = f"{name}={_MASK}" if is_secret and equals else argument
-        told.append(_ADDRESS.sub(f"{_MASK}@", _KEY.sub(_MASK, hidden)))
-    return told
 
 
 def _versions(packages: Iterable[str]) -> Iterator[tuple[str, str | None]]:

@@ -7,6 +7,7 @@ the data files carry of it, or, of earlier versions and other recorders, by what
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,8 @@ else:
 # recorder's own fields is somebody's note, and is kept.
 FREE = ("recorder_version", "bit_reproducible", "total_tasks", "total_episodes", "total_frames", "splits", "fps")
 CALIBRATION = ("intrinsics", "extrinsics")
+_EXPLAINED = {"convention", "formula", "pixels"}
+_SCENES_DIGITS = 1e-6
 
 
 class _Nothing:
@@ -161,8 +164,22 @@ def moved(had: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
         key
         for key, feature in had.items()
         if feature.get("dtype") == "video"
-        and any(feature["info"].get(part) != given[key]["info"].get(part) for part in CALIBRATION)
+        and any(_says_otherwise(*(said["info"].get(part) for said in (feature, given[key]))) for part in CALIBRATION)
     ]
+
+
+def _says_otherwise(had: Any, given: Any) -> bool:
+    """Tell whether two say different things of the same: what one of them leaves out, as versions before do, does not.
+
+    Nor do sentences that explain it, nor digits beyond those of the float32 that a scene has.
+    """
+    if isinstance(had, dict) and isinstance(given, dict):
+        return any(_says_otherwise(had[name], given[name]) for name in had.keys() & given.keys() - _EXPLAINED)
+    if isinstance(had, list) and isinstance(given, list):
+        return len(had) != len(given) or any(map(_says_otherwise, had, given))
+    if isinstance(had, int | float) and isinstance(given, int | float):
+        return not math.isclose(had, given, rel_tol=_SCENES_DIGITS, abs_tol=_SCENES_DIGITS)
+    return None not in (had, given) and bool(had != given)
 
 
 def _unnamed(sides: Pair) -> Iterator[str]:

@@ -15,7 +15,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
 from lucky_recorder.session.features import END_REASON, episodes_schema, features
-from lucky_recorder.session.provenance import Log
+from lucky_recorder.session.log import Log
 from lucky_recorder.storage import named
 from lucky_recorder.storage.space import of_table
 from lucky_recorder.storage.write import json_bytes, stage, write_json

@@ -373,7 +373,7 @@ def _write_meta(path: Path, planned: Plan) -> None:
         schema = episodes_schema(streams_of(folder.features), _has_about(folder, planned))
         metadata.write_episodes(layout.episodes_path(path, chunking.metadata(planned.writes)), schema, planned.unlisted)
     totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
-    provenance.extend(path, len(planned.episodes) - len(planned.unlisted), len(planned.episodes))
+    provenance.settle(path, len(planned.episodes) - len(planned.unlisted), len(planned.episodes))
     metadata.write_totals(path, folder.info, len(planned.tasks), totals)
 
 

@@ -19,7 +19,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, likeness, rebuilt, recovery
+from lucky_recorder.session import layout, likeness, noted, rebuilt, recovery
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import ABOUT_COLUMNS, has_about
 from lucky_recorder.session.folder import SessionFolder
@@ -55,6 +55,7 @@ def refuse(root: Path, schema: Schema | None, chunking: layout.Chunking, *, is_o
         raise FormatError(f"{root}: a copy for LeRobot; go on with the session it was made of, and make it anew")
     if not folder.is_ours:
         raise FormatError(f"{root}: another recorder wrote it, and how it goes on is not known; record a new session")
+    noted.refuse_mixed(folder.files)
     _refuse_earlier(folder)
     differences = [] if schema is None else [*likeness.differences(folder, schema, chunking)]
     if differences:

@@ -15,8 +15,8 @@ from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
 from lucky_recorder.session import about, carried, layout, lidar, listing, resumed, rows
 from lucky_recorder.session.carried import Carried
+from lucky_recorder.session.log import Log, Unsaid
 from lucky_recorder.session.metadata import Finished, MadeOf, MetadataWriter, as_json
-from lucky_recorder.session.provenance import Log
 from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import hold, take_over
@@ -79,7 +79,7 @@ class SessionSink:
         self._lock = take_over(root) if resumes else hold(root)
         self.home = Home(root, self._lock)
         self._resumes = resumes
-        self._log = log
+        self._log = Unsaid() if log is None and resumes else log
         # Known once `open` is called.
         self._is_open = self._renumbers = False
         self._schema: Schema

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder.episode import keys, limits
 from lucky_recorder.errors import FormatError
-from lucky_recorder.session import layout
+from lucky_recorder.session import layout, noted
 from lucky_recorder.storage.untrusted import Folder, format_errors, plain
 
 _COUNTS = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index")
@@ -35,13 +35,14 @@ def read_episodes(files: Folder) -> pa.Table:
     Raises:
         FormatError: If a file cannot be read, lacks a column, or does not go with the others.
     """
-    names = [name for name in files.files(layout.EPISODES) if name.endswith(".parquet")]
+    names = noted.files_of(files)
     # A session whose episodes were all discarded lists none, and is still one.
     if not names:
         return no_episodes()
-    tables = [as_episodes(episodes_table(files, name), files.path / name) for name in names]
+    tables = {name: as_episodes(episodes_table(files, name), files.path / name) for name in names}
     with format_errors(files.path / layout.EPISODES):
-        return pa.concat_tables(tables, promote_options="default").sort_by(keys.EPISODE_INDEX)
+        table = pa.concat_tables(noted.alike(tables, files), promote_options="default")
+        return table.sort_by(keys.EPISODE_INDEX)
 
 
 def no_episodes() -> pa.Table:

@@ -81,7 +81,7 @@ def test_select_keeps_what_meets_every_condition(
         ({"episodes": "0:9"}, r"0:9: there are the episodes 0 to 6, as 0:7"),
         ({"episodes": "7"}, r"there is no episode 7; .* has the episodes 0 to 6"),
         ({"episodes": [0, -1]}, "there is no episode -1"),
-        ({"episodes": [True]}, "there is no episode True"),
+        ({"episodes": [True]}, "give numbers of episodes"),
         ({"episodes": "3:3"}, "3:3: there are"),
         ({"episodes": "a"}, "write numbers and ranges"),
         ({"episodes": ""}, "write numbers and ranges"),
@@ -135,7 +135,7 @@ def test_a_task_is_renamed_or_united_with_another(session: Path, tmp_path: Path)
     for episode in united:
         assert (episode.tasks, set(episode.rows()["task_index"].to_pylist())) == ((PICK,), {0})
     assert check_session(renamed.path) == check_session(united.path) == []
-    for old, new, message in (("Dance", "x", "has no such task"), (PICK, " ", "another"), (PICK, PICK, "another")):
+    for old, new, message in (("Dance", "x", "has no such task"), (PICK, " ", "not empty"), (PICK, PICK, "another")):
         with pytest.raises(SettingsError, match=message):
             lr.rename_task(session, tmp_path / "none", old, new)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.episode.record import About, Reason
 from lucky_recorder.errors import SettingsError, VideoError
 from lucky_recorder.session.check import check_session
 from lucky_recorder.video.cut import cut
@@ -79,6 +80,22 @@ def test_rows_alone_begin_anywhere(tmp_path: Path) -> None:
     recording.close()
     made = lr.Session(lr.trim(recording.root, tmp_path / "made", start=1, end=2).path)
     assert [e.data_ticks for e in made] == [2, 6, 1]
+    assert check_session(made.path) == []
+
+
+@pytest.mark.parametrize(("start", "end", "reason"), [(0, 1, "trimmed"), (1, 0, "terminated"), (1, 2, "trimmed")])
+def test_a_trimmed_episode_claims_what_is_true_of_the_part(tmp_path: Path, start: int, end: int, reason: str) -> None:
+    about = About("7", {"a": 1}, 0, 0.5, Reason.TERMINATED, {"by": "Ada"})
+    recording = Recording(tmp_path / "one", arm_schema())
+    for _ in range(2):
+        recording.keep(5, about=about)
+    recording.close()
+    made = lr.Session(lr.trim(recording.root, tmp_path / "made", start=start, end=end, episodes="0").path)
+    trimmed, other = made
+    assert (trimmed.end_reason, trimmed.duration_s, trimmed.success) == (reason, None, True)
+    assert (other.end_reason, other.duration_s) == ("terminated", 0.5)
+    for episode in made:
+        assert (episode.seed, episode.options, episode.annotations) == ("7", {"a": 1}, {"by": "Ada"})
     assert check_session(made.path) == []
 
 

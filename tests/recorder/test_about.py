@@ -16,7 +16,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.episode.keys import LONGEST_TEXT
-from lucky_recorder.recorder.circumstances import given_options, plain_options
+from lucky_recorder.recorder.circumstances import given_options, plain_options, plain_values
 from lucky_recorder.testing import CountEnv, check_koyu, check_session
 from tests.recorder.resetting import SameStep
 
@@ -275,3 +275,22 @@ def test_rows_and_pictures_know_nothing_of_the_clock(record: Any, run: Any, monk
     assert b'"end_reason": "terminated"' in content
     assert b"recorded_at" not in content
     assert b"duration_s" not in content
+
+
+def test_what_is_said_comes_out_equal_or_is_refused() -> None:
+    said = {"a": [1, {"b": None, "1": -0.5}], "c": np.float64(2), "d": True, "e": "é", "f": [[[]]], "": {}}
+    assert plain_values(said) == said
+    for value in ((1, 2), [(1,)], {1: "x", "1": "y"}, {True: 0}):
+        with pytest.raises(lr.SettingsError, match=r"^said=.*: would be read back as .*give lists for tuples"):
+            plain_values({"said": value})
+    for name, value in (("said", 10**5000), ("\ud800", 1), ("said", {"\ud800": 1}), ("said", math.inf)):
+        with pytest.raises(lr.SettingsError, match=r"=.*: give plain JSON values"):
+            plain_values({name: value})
+
+
+def test_what_is_nested_deeper_than_can_be_read_back_is_refused() -> None:
+    deep: Any = 1
+    for _ in range(70):
+        deep = [deep]
+    with pytest.raises(lr.SettingsError, match="more than 64 deep"):
+        plain_values({"said": deep})

@@ -16,7 +16,8 @@ from lucky_recorder.edit.checksum import checksum
 from lucky_recorder.session import layout, provenance
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.layout import Chunking, is_own_file, is_own_folder
-from lucky_recorder.session.provenance import Combined, Model, Recorded, combined, of_episode, spans, text_of
+from lucky_recorder.session.log import Combined, Model, Recorded
+from lucky_recorder.session.provenance import combined, of_episode, spans, text_of
 from lucky_recorder.session.sink import SessionSink
 from tests.session.building import Recording, arm_schema
 
@@ -209,6 +210,7 @@ def test_recordings_of_several_sessions_are_put_together_in_new_numbers() -> Non
             {"episodes": "0:1,5:6", "command": ["a"]},
             {"episodes": "1:2,4:5", "command": ["b"]},
             {"episodes": "2:4", "command": ["c"]},
+            {"episodes": "6:7"},
         ]
     }
     assert combined([(one, {4: 0})])["recordings"] == [{"episodes": "0:1", "command": ["b"]}]
@@ -233,3 +235,97 @@ def test_a_session_of_others_has_their_models(tmp_path: Path, caplog: pytest.Log
     assert [(e["episodes"], e["command"]) for e in content(made.root)] == [("0:1", ["a"]), ("1:2", ["b"])]
     assert sorted(p.read_bytes() for p in (made.root / "meta/models").iterdir()) == [b"a", b"b"]
     assert caplog.text == ""
+
+
+# A recording that says nothing, and what an unfinished session says.
+
+
+def go_on_without(recording: Recording) -> None:
+    recording.sink = SessionSink(recording.root, Chunking(40), 2, resumes=True)
+    recording.sink.open(recording.schema, recording.tasks)
+
+
+@pytest.mark.parametrize("episodes", [1, 2, 3])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
+def test_episodes_of_a_recording_that_says_nothing_are_nobody_elses(
+    tmp_path: Path, episodes: int, is_killed: bool
+) -> None:
+    recording = recording_of(tmp_path / NAME, Said("a"))
+    recording.keep(2)
+    recording.close()
+    go_on_without(recording)
+    for _ in range(episodes):
+        recording.keep(2)
+    if is_killed:
+        recording.sink._lock.release()
+        lr.recover(recording.root)
+    else:
+        recording.close()
+    assert check_session(recording.root) == []
+    assert [e["episodes"] for e in content(recording.root)] == ["0:1", f"1:{1 + episodes}"]
+    session = lr.Session(recording.root)
+    assert of_episode(session.provenance, 1) == {"episodes": f"1:{1 + episodes}"}
+    go_on(recording, Said("c"))
+    recording.keep(2)
+    recording.close()
+    assert content(recording.root)[-1]["command"] == ["c"]
+    assert check_session(recording.root) == []
+
+
+def test_where_nobody_says_anything_nothing_is_written(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / NAME, arm_schema())
+    recording.keep(2)
+    recording.close()
+    go_on_without(recording)
+    recording.keep(2)
+    assert not (recording.close() / PROVENANCE).exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "listed", "episodes", "expected"),
+    [
+        (["0:3", "3:3"], 3, 5, ["0:3", "3:5"]),
+        (["0:3", "3:5"], 3, 4, ["0:3", "3:4"]),
+        (["0:3", "3:5", "5:6"], 2, 2, ["0:2"]),
+        (["0:1,4:6", "1:4"], 2, 3, ["0:1", "1:3"]),
+        (["0:2"], 3, 5, ["0:2"]),
+        (["0:3", ""], 3, 5, ["0:3", ""]),
+    ],
+)
+def test_whose_the_episodes_are_of_a_session_that_was_cut_short(
+    said: list[str], listed: int, episodes: int, expected: list[str]
+) -> None:
+    found = provenance.settled([{"episodes": one} for one in said], listed, episodes)
+    assert [entry["episodes"] for entry in found] == expected
+
+
+@pytest.mark.parametrize("how", ["missing", "spoilt"])
+def test_a_model_that_is_lost_loses_no_more_than_itself(tmp_path: Path, how: str) -> None:
+    roots = []
+    for name in "ab":
+        recording = recording_of(tmp_path / name, Said(name, name.encode()))
+        recording.keep(2)
+        roots.append(recording.close())
+    (model,) = (roots[0] / "meta/models").iterdir()
+    model.unlink()
+    if how == "spoilt":
+        model.write_bytes(b"other")
+    with pytest.warns(RuntimeWarning, match=f"{model.name}.*the new session has its sum, and not the model itself"):
+        made = lr.merge(roots, tmp_path / NAME).path
+    assert check_session(made) == []
+    first, second = content(made)
+    assert (first["command"], first["model"]["file"], first["model"]["sha256"]) == (["a"], None, model.stem)
+    assert (made / second["model"]["file"]).read_bytes() == b"b"
+
+
+def test_what_is_merged_of_a_session_that_was_cut_short_is_its_recordings(tmp_path: Path) -> None:
+    recording = recording_of(tmp_path / "a", Said("a"))
+    for _ in range(3):
+        recording.keep(2)
+    recording.sink._lock.release()
+    other = Recording(tmp_path / "b", arm_schema())
+    other.keep(2)
+    other.close()
+    made = lr.merge([other.root, recording.root], tmp_path / NAME).path
+    assert [(e["episodes"], e.get("command")) for e in content(made)] == [("0:1", None), ("1:4", ["a"])]
+    assert check_session(made) == []

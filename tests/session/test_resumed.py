@@ -12,6 +12,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.errors import MetadataError, StorageError
+from lucky_recorder.session import likeness
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.layout import Chunking
 from lucky_recorder.session.sink import SessionSink
@@ -215,3 +216,24 @@ def test_checksums_of_what_is_about_to_change_are_removed(tmp_path: Path, caplog
     assert "checksums.json: removed" in caplog.text
     sink.close()
     assert check_session(path) == []
+
+
+def test_what_says_less_of_a_camera_or_explains_it_otherwise_is_not_calibrated_otherwise() -> None:
+    def features(**calibration: Any) -> dict[str, Any]:
+        return {"observation.images.Front": {"dtype": "video", "info": calibration}}
+
+    extrinsics = {"mode": "fixed", "position_in_body": [0.0, 1.0], "convention": "metres"}
+    said = features(intrinsics={"matrix": [[100.0]], "width": 4}, extrinsics=extrinsics)
+    earlier = {**extrinsics, "position": [1.0, 2.0], "convention": "in metres"}
+    for other in (
+        features(),
+        features(extrinsics=earlier),
+        features(intrinsics={"matrix": [[100.00001]], "width": 4, "fovy_deg": 45.0}, extrinsics=None),
+    ):
+        assert likeness.moved(said, other) == likeness.moved(other, said) == []
+    for other in (
+        features(intrinsics={"matrix": [[101.0]]}),
+        features(extrinsics={"position_in_body": [0.0, 1.1]}),
+        features(extrinsics={"mode": "free"}),
+    ):
+        assert likeness.moved(said, other) == ["observation.images.Front"]

@@ -48,6 +48,8 @@ _VIDEO_COLUMNS = {
     "to_timestamp": pa.float64(),
 }
 _FOLDER = "meta/episodes"
+# Copies say so of themselves since `lerobot_view` is in their info.json.
+_EARLIER_COPY = ": if it is a copy for LeRobot that an earlier version has made, make it anew from its session"
 # How the names of columns begin that say where files are.
 _OWN_PREFIXES = ("data/", "meta/", "videos/")
 
@@ -58,8 +60,9 @@ T = TypeVar("T")
 def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
     """Check that the files have the documented columns, typed, and that ours are numbered without a gap.
 
-    What somebody has noted of episodes in columns of their own is theirs.
+    What somebody has noted of episodes in columns of their own is theirs, if each has one type.
     """
+    yield from _type_faults(evidence)
     if not evidence.declared.is_ours:
         for name, table in evidence.meta_files.items():
             found = {f.name: f.type for f in table.schema}
@@ -79,6 +82,18 @@ def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
         yield from _check_schema(name, {f.name: f.type for f in table.schema}, wanted)
         if len(set(table.column_names)) != table.num_columns:
             yield Fault(name, None, "a column stands twice")
+
+
+def _type_faults(evidence: Evidence) -> Iterator[Fault]:
+    """Check that what the format does not speak of is of one type in all files: readers take them for one table."""
+    kinds: dict[str, tuple[str, pa.DataType]] = {}
+    for name, table in evidence.meta_files.items():
+        for field in table.schema:
+            is_own = field.name not in (*_COLUMNS, *_OURS, *ABOUT) and not field.name.startswith(_OWN_PREFIXES)
+            if is_own and not pa.types.is_null(field.type):
+                first, kind = kinds.setdefault(field.name, (name, field.type))
+                if kind != field.type:
+                    yield Fault(name, None, f"column {field.name} is {field.type}, in {first} it is {kind}")
 
 
 def _check_schema(name: str, found: Mapping[str, pa.DataType], wanted: Mapping[str, pa.DataType]) -> Iterator[Fault]:
@@ -182,7 +197,8 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
         if file in evidence.unreadable:
             continue
         if not isinstance(footer, list) or not all(isinstance(e, dict) for e in footer):
-            yield Fault(file, None, f"the footer's list of episodes is {shown(footer)}")
+            hint = "" if footer is not None else _EARLIER_COPY
+            yield Fault(file, None, f"the footer's list of episodes is {shown(footer)}{hint}")
             continue
         said = {_key(e.get("episode_index")): e for e in footer}
         for episode in episodes:
@@ -191,7 +207,14 @@ def check_footers(evidence: Evidence) -> Iterator[Fault]:
             footed = said.get(_key(episode.number), {})
             # What somebody has noted of it may stand in one of the two alone.
             if any(footed.get(k) != listed.get(k) for k in {*footed, *listed} if _must_agree(k, footed, listed)):
-                yield Fault(file, episode.number, f"the footer does not say of it what {episode.source} says")
+                # Such a copy has the session's own files, and lists fewer streams than these carry.
+                has_more = any(_is_undeclared(column, evidence) for column in footed.keys() - listed.keys())
+                hint = _EARLIER_COPY if has_more else ""
+                yield Fault(file, episode.number, f"the footer does not say of it what {episode.source} says{hint}")
+
+
+def _is_undeclared(column: str, evidence: Evidence) -> bool:
+    return column.startswith("videos/") and column.split("/")[1] not in evidence.declared.streams
 
 
 def _must_agree(column: str, footed: Row, listed: Row) -> bool:

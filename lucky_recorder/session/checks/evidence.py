@@ -16,6 +16,7 @@ from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session import stored
 from lucky_recorder.session.checks.declared import Declared, declare, is_whole
+from lucky_recorder.session.checks.kept import Kept
 from lucky_recorder.session.layout import Place
 from lucky_recorder.storage.spread import Progress
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
@@ -23,8 +24,6 @@ from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 INFO, STATS, TASKS, SUMS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/checksums.json"
 FOOTER = b"lucky_recorder.episodes"
-# Several checks go through all data files: 128 MB of tables are kept, what is beyond that is read each time.
-_KEPT_BYTES = 1 << 27
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("data/chunk_index", "data/file_index")
 _META_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.list_(pa.string()))
@@ -83,8 +82,7 @@ class Evidence:
         self.decode = decode
         self.unreadable: dict[str, str] = {}
         self.frames = 0
-        self._kept: dict[str, list[pa.Table]] = {}
-        self._room = _KEPT_BYTES
+        self._kept = Kept()
 
     def read(self, file: str, read: Callable[[str], T]) -> T | None:
         """Read a file, or remember why it cannot be read."""
@@ -198,8 +196,8 @@ class Evidence:
 
         Of a file that cannot be read to its end there are fewer or none, and then it is among the `unreadable`.
         """
-        if file in self._kept:
-            yield from self._kept[file]
+        if self._kept.has(file):
+            yield from self._kept.tables(file)
         elif file not in self.unreadable:
             # What is not fit to be kept takes no room while that is found out: `meta/episodes` says how much will come.
             rows = sum(episode.length for episode in self.data_files.get(file, ()))
@@ -207,12 +205,11 @@ class Evidence:
             used, is_kept = 0, True
             for table in self.read_on(file, self.folder.batches(file)):
                 used += table.nbytes
-                is_kept = is_kept and max(used, table.nbytes * rows // max(table.num_rows, 1)) <= self._room
+                is_kept = is_kept and max(used, table.nbytes * rows // max(table.num_rows, 1)) <= self._kept.room
                 kept = [*kept, table] if is_kept else []
                 yield table
             if is_kept and file not in self.unreadable:
-                self._kept[file] = kept
-                self._room -= used
+                self._kept.keep(file, kept)
 
     def read_on(self, file: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Go through what is read of a file, and remember why it cannot be read on."""
@@ -223,7 +220,7 @@ class Evidence:
 
     def column(self, file: str, name: str) -> Iterator[pa.Table]:
         """Go through one column of a data file, and what says of which episode each row is; as `batches` otherwise."""
-        if file in self._kept or file in self.unreadable:
+        if self._kept.has(file) or file in self.unreadable:
             return self.batches(file)
         return self.read_on(file, self.folder.batches(file, [name, "episode_index"]))
 

@@ -45,7 +45,7 @@ SUMMED = ["min", "max", "mean", "std", "count"]
 def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row group is a batch, none is kept; an episode waits for its end, or is read again, some bits at a time."""
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 1)
-    monkeypatch.setattr("lucky_recorder.session.checks.evidence._KEPT_BYTES", 0)
+    monkeypatch.setattr("lucky_recorder.session.checks.kept.MOST_BYTES", 0)
     if request.param != "waits":
         monkeypatch.setattr(stats, "_WAITING_BYTES", 500)
         monkeypatch.setattr(several, "HELD_VALUES", 200 if request.param == "again" else 10)

@@ -58,7 +58,10 @@ def test_every_wrong_value_is_a_fault(copy: Path, column: str, value: Any, messa
         (lambda t: t.drop_columns("episode_index"), "column episode_index is missing"),
         (lambda t: t.slice(0, 29), "11 rows, meta/episodes says 12"),
         (lambda t: t.take([*range(8, 18), *range(8), *range(18, 30)]), "row 0: episode_index is 4, expected 3"),
-        (lambda t: t.replace_schema_metadata({b"a": b"b"}), "the footer's list of episodes is None"),
+        (
+            lambda t: t.replace_schema_metadata({b"a": b"b"}),
+            "footer's list of episodes is None: if it is a copy for LeRobot that an earlier",
+        ),
         (lambda t: t.replace_schema_metadata({FOOTER: b"[3]"}), "the footer's list of episodes is [3]"),
         (lambda t: t.replace_schema_metadata({FOOTER: b"{"}), "cannot be read"),
         (lambda t: t.replace_schema_metadata({FOOTER: b"[{}]"}), "the footer does not say of it"),

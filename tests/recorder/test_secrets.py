@@ -1,0 +1,76 @@
+"""Secrets in a command line and in an environment's arguments: by the words of their names, and by their looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lucky_recorder.recorder.secrets import in_command, in_text, in_values, is_name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("token", "--hub-token", "HF_TOKEN", "accessToken", "access_tokens", "--api_key", "APIKey", "wandb.apiKey"),
+        *("X-Api-Key", "--wandb-key", "private-key", "password", "db_password", "PGPASSWORD", "pw", "--pass", "pat"),
+        *("client_secret", "credentials", "Authorization", "--auth", "bearer"),
+    ],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("--author", "authority", "tokenizer", "--max-tokens", "max_token", "num_tokens", "pad_token", "tokens"),
+        *("key", "image_key", "keyboard", "secretary", "compass", "num_pass", "path", "pattern", "", "--", "auth_type"),
+    ],
+)
+def test_names_that_only_look_like_it(name: str) -> None:
+    assert not is_name(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--password", "x", "y"], ["--password", "***", "y"]),
+        (["--hub-token=x"], ["--hub-token=***"]),
+        (["--token", "-abc", "z"], ["--token", "***", "z"]),
+        (["--use-auth-token", "--lr", "3"], ["--use-auth-token", "--lr", "3"]),
+        (["wandb.api_key=x", "seed=3"], ["wandb.api_key=***", "seed=3"]),
+        (["--env", "HF_TOKEN", "x"], ["--env", "HF_TOKEN", "***"]),
+        (["secret", "token.txt"], ["secret", "token.txt"]),
+        (["--author", "Ada", "--tokenizer=gpt2", "--max-tokens", "5"],) * 2,
+        (["-H", "Authorization: Bearer a.b"], ["-H", "Authorization: ***"]),
+        (["--header=X-Api-Key: abc"], ["--header=X-Api-Key: ***"]),
+        (["--kwargs", '{"api_key": "x", "n": 3}'], ["--kwargs", '{"api_key": "***", "n": 3}']),
+        (["https://me:p@w@host/a", "a@b"], ["https://***@host/a", "a@b"]),
+        (["me:pw@host:5432/a", "me@host:a", "C:\\Users\\a@b"], ["***@host:5432/a", "me@host:a", "C:\\Users\\a@b"]),
+        (["https://host/a?token=x&n=1"], ["https://host/a?token=***&n=1"]),
+        (["hf_abcdefghij", "run-hf_abcdefghij", "sk-abcdefghijkl"], ["***", "run-***", "***"]),
+        (["LuckyRecorder/PickCube-v0", "front:64x48", "--lr=3"],) * 2,
+    ],
+)
+def test_a_command_line(given: list[str], told: list[str]) -> None:
+    assert in_command(given) == told
+
+
+def test_a_text() -> None:
+    given = "curl -H 'Authorization: Basic dXNlcjpwdw==' -H 'X-Token: a' http://a:b@host/?n=1 says Bearer abc"
+    told = "curl -H 'Authorization: ***' -H 'X-Token: ***' http://***@host/?n=1 says Bearer ***"
+    assert in_text(given) == told
+
+
+def test_an_environment_s_arguments() -> None:
+    kwargs: dict[str, Any] = {"api_key": "x", "max_tokens": 5, "auth": {"user": "a"}, "use_token": True, "token": None}
+    more = {"url": "redis://:pw@h/0", "wrappers": [{"name": "A", "kwargs": {"password": 7}}], "scale": 0.5}
+    assert in_values({**kwargs, **more}) == {
+        **kwargs,
+        **more,
+        "api_key": "***",
+        "auth": "***",
+        "url": "redis://***@h/0",
+        "wrappers": [{"name": "A", "kwargs": {"password": "***"}}],
+    }
