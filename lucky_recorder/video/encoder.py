@@ -21,6 +21,7 @@ from lucky_recorder.errors import VideoError
 from lucky_recorder.files import make_file
 from lucky_recorder.storage.space import told_space
 from lucky_recorder.storage.write import sync_file
+from lucky_recorder.video import priority
 from lucky_recorder.video.codecs import Codec, known
 from lucky_recorder.video.frames import Frame
 from lucky_recorder.video.probe import probe, video_errors
@@ -180,7 +181,8 @@ def add_stream(
     for variable, value in codec.environment.items():
         os.environ.setdefault(variable, value)
     # Now, and not with the first frame: what the encoder refuses shows before anything is recorded.
-    context.open()
+    with priority.kept():
+        context.open()
     return stream
 
 
