@@ -37,7 +37,10 @@ def test_an_encoder_leaves_threads_as_they_were(tmp_path: Path, codec: str) -> N
 
 
 def test_what_is_changed_meanwhile_is_given_back() -> None:
-    with pytest.raises(RuntimeError), priority.kept():
+    def hurried() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         raise RuntimeError
+
+    with pytest.raises(RuntimeError), priority.kept():
+        hurried()
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
