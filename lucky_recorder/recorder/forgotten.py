@@ -30,6 +30,8 @@ def forget(session: OpenSession) -> None:
             failure = error
         finally:
             exits.release(id(session))
+            if session.is_closed:
+                session.let_go()
     if session.has_rates:
         # Last: where warnings are errors, this raises. Without a step there was nothing to lose.
         exits.warn_forgotten(session.place, failure)
