@@ -186,6 +186,8 @@ class Committer:
         self.close_sinks()
         for writer in self.writers:
             writer.close()
+        # They know it, and the user's settings: see `OpenSession.let_go`.
+        self.writers.clear()
         self.is_closed = True
 
     def close_sinks(self) -> None:
