@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-import lucky_recorder as lr
 from tests.scenarios.any_order.books import Plan
-from tests.scenarios.any_order.machine import AnyOrder
+from tests.scenarios.any_order.machine import OURS, AnyOrder
 from tests.scenarios.any_order.observing import ObserverInAnyOrder
 from tests.scenarios.any_order.wrapping import WrapperInAnyOrder
 
@@ -44,7 +43,7 @@ def test_the_last_episode_fails_in_a_call_that_raises_something_else(
     else:
         machine.step(steps=1, command=0)
     machine.stands_where_the_books_say()
-    with pytest.raises(lr.StorageError):
+    with pytest.raises(OURS):
         machine.env.observer.flush()
     machine.surface()
 
