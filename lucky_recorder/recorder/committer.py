@@ -197,6 +197,8 @@ class Committer:
         self.complete()
         for writer in self.writers:
             self.guard(writer.close, "what draws could not be closed")
+        # They know it, and the user's settings: see `OpenSession.let_go`.
+        self.writers.clear()
 
     def complete(self) -> None:
         """Complete every format; calling it again does nothing. What draws is left: that is its own thread's."""

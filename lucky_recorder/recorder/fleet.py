@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -209,7 +209,10 @@ class Fleet:
                 for finalizer in self._finalizers.values():
                     finalizer.detach()
                 self._finalizers.clear()
-            _tell_of_uneven_steps(session)
+            sources = [lane.source for lane in session.lanes]
+            if session.is_closed:
+                session.let_go()
+            _tell_of_uneven_steps(sources, session.place)
             if failure is not None:
                 for member in self.members():
                     if member is not by:
@@ -245,8 +248,7 @@ class Fleet:
             end_forgotten(recording, self.lock)
 
 
-def _tell_of_uneven_steps(session: OpenSession) -> None:
-    sources = [lane.source for lane in session.lanes]
+def _tell_of_uneven_steps(sources: Sequence[Source], place: Path) -> None:
     count = sum(source.uneven_steps for source in sources)
     if not count:
         return
@@ -254,7 +256,7 @@ def _tell_of_uneven_steps(session: OpenSession) -> None:
         source.uneven_steps = 0
     message = (
         f"{count} steps lasted another time than {clock.number(1 / sources[0].clocks.base):g} s; they were recorded as "
-        f"even ones, because of uneven_steps='allow': the time stamps of {session.place} are not the simulation's"
+        f"even ones, because of uneven_steps='allow': the time stamps of {place} are not the simulation's"
     )
     logger.warning(message)
     tell(message)

@@ -34,6 +34,7 @@ def forget(session: OpenSession) -> None:
                 # What was interrupted too often is the end of the process's to finish.
                 if session.is_closed:
                     exits.release(id(session))
+                    session.let_go()
     finally:
         if session.has_rates:
             # Last: where warnings are errors, this raises. Without a step there was nothing to lose.

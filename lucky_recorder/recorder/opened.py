@@ -357,6 +357,14 @@ class OpenSession:
         if self.committer.is_closed:
             self.worker.stop()
 
+    def let_go(self) -> None:
+        """Forget the lanes of a session that is closed: each knows its session, so neither would ever be forgotten.
+
+        What they look at is the user's. Left to the next collection of garbage, a simulation that was dropped would be
+        taken down in the middle of another one, and its viewer would delete what that one draws with.
+        """
+        self.lanes.clear()
+
     def _end_stopped(self) -> None:
         for lane in self.lanes:
             lane.end(Outcome(False, Reason.STOPPED))

@@ -183,7 +183,9 @@ def has_commands(source: Source) -> bool:
 
 def _refuse_reset(take: Take) -> None:
     """Refuse a step in which the simulation was reset: the commands from before that are not known any more."""
-    if not take.led_on():
+    led_on = take.led_on()
+    take.lane.watch.note_steps()
+    if not led_on:
         raise CaptureError(
             "simulation time ran backwards inside of `with observer.step():`: the simulation was reset there, and the "
             "commands of the tick are gone; reset it between two steps, and call mark_reset()"

@@ -182,8 +182,17 @@ class Watch:
         Raises:
             CaptureError: If it became unstable, or refused the commands.
         """
-        if self._time is not None:
-            self._check_stability(tick)
+        if self._time is None:
+            return
+        known = self._last if math.isnan(self._settled) else self._settled
+        if self._time.time < known and self._count() < self._steps:
+            # Since the last tick it was reset, by whomever: what MuJoCo has counted by now, it has counted after that.
+            self._known_refusals, self._known_instabilities = 0, bytes(len(self._known_instabilities))
+        self._check_stability(tick)
+
+    def note_steps(self) -> None:
+        """Take note of the physics steps, where there is time for it: so a reset since then shows at the end."""
+        self._steps = self._count()
 
     def take_at_once(self) -> None:
         """Take note that a tick has no step of its own: the next look measures it."""

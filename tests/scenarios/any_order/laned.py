@@ -133,6 +133,7 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
         self.has_rate = self.was_reset = False
         self.is_recorded = True
         self.late = 0
+        self._may_complete = False
 
     @property
     def is_awaited(self) -> bool:
@@ -152,23 +153,37 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
                 result = call()
             except (lr.StreamError, lr.StorageError):
                 self._driver.hear(self)
+                self._may_complete = False
                 raise
+            except Exception:
+                self._completed()
+                raise
+        self._completed()
         assert [str(w.message).partition(LATE)[0] for w in said] == [f"{self.late} steps "] * bool(self.late)
         self.late = 0
         return result
 
     def ended(self, success: bool) -> None:
         """Note the end of the open episode, which may have been the last of all."""
+        self._ends_now(success)
+        self._completed()
+
+    def _ends_now(self, success: bool) -> None:
+        """Note that the call which is made next ends the open episode: it may fail in it, and is not the last then."""
         self.books.end(success)
         self.is_frozen = False
-        books = self._driver.books
-        if self._driver.struck is None:
-            books.close_if_complete()
+        self._may_complete = True
+
+    def _completed(self) -> None:
+        """Note that the session is over, if the episode that has ended was the last of all."""
+        if self._may_complete and self._driver.struck is None:
+            self._driver.books.close_if_complete()
+        self._may_complete = False
 
     def verdict(self) -> None:
-        """Note the end of the open episode, with the verdict of its last step."""
+        """Note that the next call ends the open episode, with the verdict of its last step."""
         if self.books.take is not None:
-            self.ended(bool(self.books.take.ticks) and self.says)
+            self._ends_now(bool(self.books.take.ticks) and self.says)
         self.is_frozen = False
 
     # What the vector environment does.
@@ -216,7 +231,7 @@ class Lane(gym.Wrapper[Any, Any, Any, Any]):
         inner, books = self.inner, self.books
         is_row = self.is_row
         if is_row and books.is_at_limit:
-            self.ended(False)
+            self._ends_now(False)
             is_row = False
         wrong = self.wrong_of(action) if is_row else ""
         if not wrong:

@@ -57,6 +57,8 @@ class AnyOrder(RuleBasedStateMachine):
         self.faults = Faults(lambda: self.counts.kept + self.counts.discarded).__enter__()
         self.past: list[Books] = []
         self.books: Books
+        # Whether the call that is made next ends an episode, which may be the last.
+        self.may_complete = False
 
     # What a subclass says of its recorder.
 
@@ -102,6 +104,10 @@ class AnyOrder(RuleBasedStateMachine):
             assert self.faults.struck is not None, "nothing has failed"
             self.surface()
             return False
+        except Exception:
+            self.completed()
+            raise
+        self.completed()
         then()
         return True
 
@@ -110,6 +116,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.books.session.struck = self.faults.struck
         self.books.close()
         self.faults.begin()
+        self.may_complete = False
 
     def refuses(self, call: Callable[[], Any], error: type[Exception] = lr.StateError) -> None:
         """Make a call that makes no sense here: it is refused in our own words, and nothing changes."""
@@ -134,10 +141,19 @@ class AnyOrder(RuleBasedStateMachine):
 
     def ended(self, success: bool) -> None:
         """Note the end of an episode, which may have been the last."""
-        books = self.books
-        books.end(success)
-        if self.faults.struck is None:
-            books.close_if_complete()
+        self.ends_now(success)
+        self.completed()
+
+    def ends_now(self, success: bool) -> None:
+        """Note that the call which is made next ends an episode: it may fail in it, and is not the last then."""
+        self.books.end(success)
+        self.may_complete = True
+
+    def completed(self) -> None:
+        """Note that the session is over, if the episode that has ended was the last one."""
+        if self.may_complete and self.faults.struck is None:
+            self.books.close_if_complete()
+        self.may_complete = False
 
     # The comparison.
 

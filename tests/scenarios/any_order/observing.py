@@ -7,20 +7,19 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-import mujoco
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 import lucky_recorder as lr
-from lucky_recorder.testing import CountEnv
-from tests.scenarios.any_order.books import Plan, State, Tick
+from tests.scenarios.any_order.books import HZ, Plan, State, Tick
 from tests.scenarios.any_order.faults import KINDS, FailingSink
 from tests.scenarios.any_order.machine import MAYBE, AnyOrder, allowed, plans
+from tests.scenarios.any_order.world import World
 
 IDLE, IN, BETWEEN = State.IDLE, State.IN, State.BETWEEN
-ROUND = 30
+INSTANT = 1e-9
 BRIGHTER = 204 / 200
 INSIDE: dict[str, Callable[[lr.Observer], Any]] = {
     "tick": lambda o: o.tick(),
@@ -38,41 +37,6 @@ INSIDE: dict[str, Callable[[lr.Observer], Any]] = {
 }
 
 
-class World(CountEnv):
-    """A bare model that shows a number which never comes again: as its joint's position, and as a colour."""
-
-    def __init__(self) -> None:
-        super().__init__(None, mujoco=True)
-        self.show(0)
-
-    def show(self, number: int) -> None:
-        """Show a number."""
-        self.episode, self.t = divmod(number, ROUND)
-        self._show()
-
-    @property
-    def number(self) -> int:
-        """The number that it shows."""
-        return ROUND * self.episode + self.t
-
-    def move(self) -> None:
-        """Step the physics on by a tick."""
-        mujoco.mj_step(self.model, self.data, 10)
-        self.show(self.number + 1)
-
-    def restart(self) -> None:
-        """Set time back to 0."""
-        mujoco.mj_resetData(self.model, self.data)
-        self.show(self.number + 1)
-
-    def explode(self) -> None:
-        """Have MuJoCo find a bad state, and reset itself."""
-        self.data.qvel[0] = 1e30
-        # Not a whole tick: else, right after the first one, time would stand where it was.
-        mujoco.mj_step(self.model, self.data, 9)
-        self.show(self.number + 1)
-
-
 class ObserverInAnyOrder(AnyOrder):
     """Every verb of an observer."""
 
@@ -84,10 +48,8 @@ class ObserverInAnyOrder(AnyOrder):
         self.observer: lr.Observer
         # Whether what happened to the simulation since the last tick of the open episode makes the next one wrong.
         self.is_off = False
-        # The time at the last tick, where nothing has looked at the simulation since.
-        self.last_time = -1.0
-        # Whether the simulation became unstable since anybody looked.
-        self.has_exploded = False
+        # What could be seen of the simulation at the last tick of the open episode.
+        self.seen = self.world.seen
 
     @property
     def counts(self) -> Any:
@@ -148,7 +110,7 @@ class ObserverInAnyOrder(AnyOrder):
         books = self.books
         if books.is_at_limit:
             self.ended(False)
-            self.is_off = self.has_exploded = False
+            self.is_off = False
         if books.state is BETWEEN:
             books.begin()
         return books.state is IN
@@ -157,14 +119,14 @@ class ObserverInAnyOrder(AnyOrder):
         """Note a tick that went well."""
         if self.opened():
             self.books.tick(Tick(self.world.count, command, 0, is_new))
-        self.is_off, self.has_exploded, self.last_time = False, False, self.world.data.time
+        self.is_off, self.seen = False, self.world.seen
         self.world.move()
 
     def failed(self) -> None:
         """Note a tick that was refused: its episode has failed."""
         if self.opened():
             self.ended(False)
-        self.is_off = self.has_exploded = False
+        self.is_off = False
 
     @rule(command=st.integers(-3, 3), is_new=MAYBE)
     def tick(self, command: int, is_new: bool) -> None:
@@ -235,7 +197,7 @@ class ObserverInAnyOrder(AnyOrder):
             return
         if went_well and self.opened():
             self.books.tick(Tick(number, command, 0))
-        self.is_off, self.has_exploded, self.last_time = False, False, -1.0
+        self.is_off, self.seen = False, self.world.seen
 
     @rule()
     def observe(self) -> None:
@@ -253,11 +215,12 @@ class ObserverInAnyOrder(AnyOrder):
 
     @rule(how=st.sampled_from(["move", "restart", "explode"]))
     def move_the_simulation(self, how: str) -> None:
-        if how == "restart" and self.last_time == 0.0:
-            # To where the last tick was: nothing can tell it from a simulation that has not moved yet.
-            return
         getattr(self.world, how)()
-        self.is_off, self.has_exploded = True, how == "explode" or (self.has_exploded and how == "move")
+        lasted = self.world.seen.time - self.seen.time
+        if abs(lasted) < INSTANT or abs(lasted - 1 / HZ) < INSTANT:
+            # Where a tick would find it that has not moved yet, or has gone on: nothing can tell it from that.
+            self.world.nudge()
+        self.is_off = True
 
     # Episodes.
 
@@ -266,7 +229,7 @@ class ObserverInAnyOrder(AnyOrder):
         if not allowed(self.books, BETWEEN):
             self.refuses(self.observer.begin_episode)
         elif self.works(self.observer.begin_episode, self.books.begin):
-            self.is_off = self.has_exploded = False
+            self.is_off = False
 
     @rule(success=MAYBE, reward=st.sampled_from([None, 0.25]), then=MAYBE)
     def end_current_episode(self, success: bool, reward: float | None, then: bool) -> None:
@@ -278,9 +241,9 @@ class ObserverInAnyOrder(AnyOrder):
 
     def ends(self, call: Callable[[], Any], success: bool, then: bool) -> None:
         """Make a call that ends an episode, whatever comes out of the worker."""
-        books = self.books
+        books, has_rows = self.books, self.books.take is not None and bool(self.books.take.ticks)
         # What MuJoCo has made of the last command is no success.
-        is_wrong = success and self.has_exploded and books.take is not None and books.take.ticks and not books.reset_due
+        is_wrong = success and self.shows_explosion() and has_rows and not books.reset_due
         books.end(success and not is_wrong)
 
         def end() -> None:
@@ -289,7 +252,16 @@ class ObserverInAnyOrder(AnyOrder):
 
         if self.works(end) and not (self.faults.struck is None and books.close_if_complete()) and then and not is_wrong:
             books.begin()
-        self.is_off = self.has_exploded = False
+        self.is_off = False
+
+    def shows_explosion(self) -> bool:
+        """Tell whether it shows, without a tick, that MuJoCo has reset the simulation since the last one.
+
+        Its count of that begins at 0 again as well, so it does not where as much time has passed since.
+        """
+        before, now = self.seen, self.world.seen
+        was_reset = now.time < before.time and now.steps < before.steps
+        return now.resets > (0 if was_reset else before.resets)
 
     @rule(
         verdict=st.sampled_from([("yes", None), (float("nan"), None), (True, 2.0), (True, float("nan")), (True, "x")])
@@ -347,7 +319,7 @@ class ObserverInAnyOrder(AnyOrder):
         elif len(self.books.sessions) < 3:
             self.faults.begin()
             self.books.start(self.observer.start_recording())
-            self.is_off = self.has_exploded = False
+            self.is_off = False
 
     @rule()
     def stop_recording(self) -> None:

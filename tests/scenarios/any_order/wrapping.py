@@ -99,9 +99,9 @@ class WrapperInAnyOrder(AnyOrder):
         return went_well
 
     def verdict(self) -> None:
-        """Note the end of the open episode, with the verdict of its last step."""
+        """Note that the next call ends the open episode, with the verdict of its last step."""
         if self.books.take is not None:
-            self.ended(bool(self.books.take.ticks) and self.says)
+            self.ends_now(bool(self.books.take.ticks) and self.says)
         self.is_frozen = False
 
     @rule(seed=st.sampled_from([None, 3]), keeps=MAYBE, wrong=st.sampled_from([None, None, None, *OF_RESET]))
@@ -109,11 +109,7 @@ class WrapperInAnyOrder(AnyOrder):
         options = {"keep_episode": True} if keeps else None
         stays = keeps and self.books.take is not None and not self.is_frozen and self.is_recorded
         if not stays:
-            before = self.books.take is not None
             self.verdict()
-            if before and self.books.state is IDLE:
-                # That was the last one: the rest of the reset is the environment's alone.
-                stays = False
         self.inner.wrong = wrong or ""
         if wrong is not None:
             self.is_reset_wrong(lambda: self.env.reset(seed=seed, options=options), stays)
@@ -165,7 +161,7 @@ class WrapperInAnyOrder(AnyOrder):
         number, reward = inner.count, float(inner.t)
         is_row = books.state is IN and not self.is_frozen and self.is_recorded
         if is_row and books.is_at_limit:
-            self.ended(False)
+            self.ends_now(False)
             is_row = False
         if not self.works(lambda: self.env.step(np.array([command], np.float32))):
             # It may have come out before the environment was stepped.
