@@ -29,6 +29,12 @@ class TimeIsUpError(Exception):
 Strike = Callable[..., None]
 
 
+@pytest.fixture(autouse=True)
+def goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told that the process ends goes on when a test is over."""
+    monkeypatch.setattr(exits, "_is_ending", False)
+
+
 @pytest.fixture
 def strike(monkeypatch: pytest.MonkeyPatch) -> Strike:
     """Return a function that has the next calls of a method of the worker's raise, in this thread."""
