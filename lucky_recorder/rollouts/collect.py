@@ -14,7 +14,7 @@ from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts import gather, tried
 from lucky_recorder.rollouts.pieces import Attempt
 from lucky_recorder.rollouts.policies import MakePolicy, Policy, maker_of, reset_policy, resolve_policy
-from lucky_recorder.rollouts.shard import Job
+from lucky_recorder.rollouts.shard import Job, new_env
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -114,7 +114,7 @@ def collect(
     make_env, make_policy = gather.env_maker(env), maker_of(policy)
     if count > 1:
         return _Together(Job(make_env, make_policy, attempt), most, begins, on_step, on_episode).run(count)
-    with contextlib.closing(gather.made(make_env)) as made:
+    with contextlib.closing(new_env(make_env)) as made:
         return _collect_here(made, make_policy(made), most, begins, on_step, on_episode)
 
 

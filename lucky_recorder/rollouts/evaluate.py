@@ -20,7 +20,7 @@ from lucky_recorder.rollouts import gather
 from lucky_recorder.rollouts.pieces import Attempt
 from lucky_recorder.rollouts.policies import MakePolicy, Policy, maker_of, reset_policy
 from lucky_recorder.rollouts.results import Evaluation, Rollout
-from lucky_recorder.rollouts.shard import Job
+from lucky_recorder.rollouts.shard import Job, new_env
 from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -98,7 +98,7 @@ def evaluate(
     make_env, make_policy = gather.env_maker(env), maker_of(policy)
     if count > 1:
         return _evaluate_together(Job(make_env, make_policy, run), chosen, (episodes, seeds), count, called, on_episode)
-    with contextlib.closing(gather.made(make_env)) as made:
+    with contextlib.closing(new_env(make_env)) as made:
         return _evaluate_here(made, make_policy, run, (episodes, seeds), called, on_episode)
 
 

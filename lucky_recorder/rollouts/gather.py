@@ -8,13 +8,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+import attrs
 import cloudpickle
 
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, WorkerDiedError, extended
 from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Done, Engine, Lost, Piece
-from lucky_recorder.rollouts.shard import Job
+from lucky_recorder.rollouts.shard import Job, new_env
 from lucky_recorder.rollouts.shards import Found, Made, Shards, refuse
 from lucky_recorder.rollouts.workers import Workers
 from lucky_recorder.settings import validators as v
@@ -173,10 +174,15 @@ class Gathering:
         return [one for one in order if one.attempt.episode is not None][: self._wanted.episodes]
 
     def discarded(self) -> list[str]:
-        """Return the seeds of the attempts that were discarded before the last that is kept, in order."""
-        last = max((one.attempt.number for one in self.kept()), default=-1)
-        before = [self._found[number].attempt for number in sorted(self._found) if number < last]
-        return [str(one.seed) for one in before if one.episode is None]
+        """Return the seeds of the attempts that were discarded, in order.
+
+        Where as many are kept as are wanted, what comes after the last of them is left out, as it is of what is kept.
+        """
+        kept = self.kept()
+        order = [self._found[number].attempt for number in sorted(self._found)]
+        if kept and len(kept) >= self._wanted.episodes:
+            order = [one for one in order if one.number < kept[-1].attempt.number]
+        return [str(one.seed) for one in order if one.episode is None]
 
     def gathered(self, made: Made | None) -> Gathered:
         """Say what has come of it."""
@@ -288,10 +294,15 @@ def settings_of(make_env: Callable[[], RecordSession]) -> RecorderSettings:
     Raises:
         SettingsError: If it is none that several processes can record.
     """
-    env = made(make_env)
+    env = new_env(make_env)
+    fleet = env.recorder.fleet
     try:
-        refuse(env.settings, env.recorder.fleet.has_own_sinks)
-        return env.settings
+        if fleet.has_lanes:
+            remedy = "is a lane of several environments; the function must return a RecordSession of its own"
+            raise SettingsError.of("env", env, remedy)
+        refuse(env.settings, fleet.has_own_sinks)
+        # Also those that its maker has registered.
+        return attrs.evolve(env.settings, tasks=tuple(fleet.tasks))
     finally:
         env.close()
 
@@ -311,16 +322,4 @@ def env_maker(env: Callable[[], RecordSession] | str) -> Callable[[], RecordSess
             "recorder is stepped in a loop of your own"
         )
         raise SettingsError.of("env", env, remedy)
-    return env
-
-
-def made(make_env: Callable[[], RecordSession]) -> RecordSession:
-    """Make the recorded environment.
-
-    Raises:
-        SettingsError: If what comes of it is none, or records already.
-    """
-    env = make_env()
-    if not isinstance(env, RecordSession) or env.session_path is not None:
-        raise SettingsError.of("env", env, "the function must return a new lucky_recorder.RecordSession, not yet reset")
     return env

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from lucky_recorder.edit.shards import MOST_FILES
-from lucky_recorder.errors import CaptureError
+from lucky_recorder.errors import CaptureError, SettingsError
 from lucky_recorder.koyu import layout
 from lucky_recorder.lazy import lazy
+from lucky_recorder.recorder import formats
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Piece
 from lucky_recorder.rollouts.policies import Policy
 from lucky_recorder.rollouts.results import Rollout
-from lucky_recorder.session import resumed
-from lucky_recorder.session.layout import Chunking
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -82,19 +81,10 @@ class Shard:
     """
 
     def __init__(self, job: Job, folder: Path) -> None:
-        given = job.make_env()
-        self._asked = given.settings
+        self.env = new_env(job.make_env)
+        self._asked = self.env.settings
         self._is_compared = False
-        settings = attrs.evolve(
-            given.settings,
-            output_dir=folder,
-            resume=None,
-            total_episodes=None,
-            files_per_chunk=MOST_FILES,
-            episodes_per_file=1,
-            koyu=_of_shard(given.settings, folder),
-        )
-        self.env = RecordSession(given.env, settings)
+        _aim(self.env, folder)
         self._run = job.run
         self._policy = job.make_policy(self.env)
         self._unwritten: deque[_Unwritten] = deque()
@@ -171,8 +161,7 @@ class Shard:
             return
         self._is_compared = True
         schema = recording.source.schema
-        if asked.resume is not None:
-            resumed.refuse(asked.resume, schema, Chunking(asked.files_per_chunk, asked.episodes_per_file))
+        formats.refuse(asked, schema, self.env.recorder.fleet.tasks)
         if asked.koyu is not None and self._koyu is not None:
             sink.refuse_dataset(asked.koyu.folder(asked.output_dir), asked.koyu, schema)
 
@@ -217,6 +206,34 @@ class Shard:
 
     def __exit__(self, *failed: Any) -> None:
         self.env.close()
+
+
+def new_env(make_env: Callable[[], RecordSession]) -> RecordSession:
+    """Make the recorded environment.
+
+    Raises:
+        SettingsError: If what comes of it is none, or records already.
+    """
+    env = make_env()
+    if not isinstance(env, RecordSession) or env.session_path is not None:
+        raise SettingsError.of("env", env, "the function must return a new lucky_recorder.RecordSession, not yet reset")
+    return env
+
+
+def _aim(env: RecordSession, folder: Path) -> None:
+    """Have a recorder that has not begun record a shard.
+
+    It is not made anew: then nothing would be left of what its maker has said to it, nor of a class of his own.
+    """
+    env.settings = env.recorder.settings = env.observer.settings = attrs.evolve(
+        env.settings,
+        output_dir=folder,
+        resume=None,
+        total_episodes=None,
+        files_per_chunk=MOST_FILES,
+        episodes_per_file=1,
+        koyu=_of_shard(env.settings, folder),
+    )
 
 
 def _of_shard(settings: RecorderSettings, folder: Path) -> KoyuSettings | None:
