@@ -25,7 +25,7 @@ from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.log import Added, Combined
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, as_one, combined, is_said
+from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, as_one, combined, is_said, read
 from lucky_recorder.session.sink import SessionSink
 from lucky_recorder.storage import reserve
 from lucky_recorder.storage.lock import is_abandoned
@@ -295,6 +295,33 @@ def extend(
     added = Assembly(session, parts, chunking, None, {}, recorded)
     added.fill(SessionSink(session, chunking, metadata_every, resumes=True, log=added.log()), on_episode)
     return session
+
+
+def note_discarded(
+    session: Path, shards: Sequence[Path], discarded: Sequence[str | None], metadata_every: int = 25
+) -> None:
+    """Have a session say that attempts were made for it of which nothing is kept, as a recording of no episode does.
+
+    Args:
+        session: The session.
+        shards: The folders of those who have made them. Where none says where it comes from, nothing is noted.
+        discarded: The seeds of the attempts, in order.
+        metadata_every: Episodes between two writes of ``meta/``.
+
+    Raises:
+        FormatError: If it cannot be read.
+        StorageError: If it is being written, or the file system refuses.
+    """
+    recordings = [entry for shard in shards for entry in read(Folder(shard))]
+    if not any(map(is_said, recordings)):
+        return
+    own, said = Source(session), as_one({RECORDINGS: recordings}, 0, discarded)
+    chunking = layout.Chunking(own.folder.files_per_chunk, own.episodes_per_file)
+    sink = SessionSink(session, chunking, metadata_every, resumes=True, log=Added(said, shards))
+    try:
+        sink.open(own.schema, (), is_compared=True)
+    finally:
+        sink.close()
 
 
 def _parts(picks: Iterable[Pick], sources: dict[str, Source]) -> list[_Part]:

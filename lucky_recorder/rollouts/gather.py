@@ -249,7 +249,7 @@ def _merged(gathering: Gathering, shards: Shards, may_leave: bool) -> Made | Non
     """Make one of the shards; whoever has interrupted the run once may do so again."""
     found = gathering.kept()
     if not found:
-        shards.remove()
+        shards.note_discarded(gathering.discarded())
         return None
     return shards.make(found, gathering.discarded(), lambda done, total: exits.raise_held() if may_leave else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,9 @@ else:
     # What reads videos is imported where shards are merged.
     assembling, recovering = lazy("lucky_recorder.edit.assemble"), lazy("lucky_recorder.edit.recover")
     bundles, sink = lazy("lucky_recorder.rollouts.bundles"), lazy("lucky_recorder.koyu.sink")
+
+
+logger = logging.getLogger("lucky_recorder")
 
 
 class Found(NamedTuple):
@@ -123,6 +127,21 @@ class Shards(shards.Shards):
         self.remove()
         path = self.settings.resume or self.session
         return Made(path if self._has_session or self._dataset is None else self._dataset, self._dataset, size)
+
+    def note_discarded(self, discarded: Sequence[str]) -> None:
+        """Have a session that is gone on with say which seeds were tried in vain, and remove the shards.
+
+        Args:
+            discarded: The seeds of the attempts, none of which has left anything.
+        """
+        resumed, shards = self.settings.resume, self.sessions
+        # Where it has no episode, nobody goes on after the seeds that it tells of.
+        if discarded and shards and resumed is not None and self._has_session and self.before:
+            try:
+                assembling.note_discarded(resumed, shards, discarded, self.settings.metadata_every)
+            except LuckyRecorderError as error:
+                logger.warning("%s: the seeds that were tried are not noted: %s", resumed, error)
+        self.remove()
 
     @contextlib.contextmanager
     def _bundles_ready(

@@ -266,15 +266,15 @@ class Added(Combined):
     def begin(self, root: Path, first: int) -> None:
         """Read what is there; what cannot be read is left alone."""
         super().begin(root, first)
+        self._first, self._is_left_alone, self._has_models = first, False, False
         try:
             before = list(read(Folder(root)))
         except FormatError as error:
             logger.warning("%s: where the new episodes come from is not noted: %s", root, error)
-            self._is_written = True
+            self._is_left_alone = True
             return
         added = [{**entry, EPISODES: shifted(entry, first)} for entry in self._entries]
         self._entries = [*before, *added]
-        self._first, self._is_left_alone, self._has_models = first, False, False
 
     def announce(self) -> None:
         """Say before the first episode has its name whose it is."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,11 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
-from lucky_recorder.rollouts import gather
+from lucky_recorder.rollouts import gather, tried
+from lucky_recorder.rollouts.collect import Summary
 from lucky_recorder.testing import check_session
 from tests.rollouts.inline import Inline
-from tests.rollouts.seeded import Wandering, maker
+from tests.rollouts.seeded import Seeded, Wandering, maker
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +57,59 @@ def test_a_reset_may_be_given_a_seed_of_numpy(tmp_path: Path) -> None:
     env.close()
     assert env.session_path is not None
     assert check_session(env.session_path).episode(0).seed == "9"
+
+
+class Hopeless(Seeded):
+    def step(self, action: Any) -> Any:
+        *result, _ = super().step(action)
+        return *result, {"is_success": False}
+
+
+def hopeless(session: Path, **fields: Any) -> lr.RecordSession:
+    given = {"mode": "custom", "columns": [lr.Column("obs", "gym:obs")], "gym_columns": True, **fields}
+    return lr.RecordSession(Hopeless(), given, resume=session, discard_and_retry_failed=True)
+
+
+def interrupting() -> Callable[[Summary], None]:
+    """Whoever is told how it stands, and interrupts once three attempts are known to have left nothing."""
+    done: list[Summary] = []
+
+    def note(summary: Summary) -> None:
+        if summary.discarded >= 3 and not done:
+            done.append(summary)
+            raise KeyboardInterrupt
+
+    return note
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_session_that_nothing_was_added_to_says_which_seeds_were_tried(tmp_path: Path, workers: int) -> None:
+    first = lr.collect(maker(tmp_path), Wandering(), episodes=1, workers=1).path
+    assert first is not None
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            lr.collect(lambda: hopeless(first), Wandering(), episodes=2, workers=workers, on_episode=interrupting())
+    session = check_session(first)
+    assert [one["episodes"] for one in session.provenance] == ["0:1", "1:1", "1:1"]
+    told = [one["discarded_seeds"] for one in session.provenance]
+    assert min(map(len, told[1:])) >= 3
+    # Those that were under way as well: each seed once, and none left out.
+    assert [*itertools.chain(*told)] == [str(seed) for seed in range(1, 1 + len(told[1]) + len(told[2]))]
+    assert tried.largest_seed(first) == len(told[1]) + len(told[2])
+    assert (len(session), [path.name for path in (tmp_path / "DataSessions").iterdir()]) == (1, [first.name])
+    with pytest.raises(KeyboardInterrupt):
+        lr.collect(
+            lambda: hopeless(first, provenance=False), episodes=2, workers=workers, seed=9, on_episode=interrupting()
+        )
+    assert len(check_session(first)) == 1
+    assert [one["episodes"] for one in lr.Session(first).provenance] == ["0:1", "1:1", "1:1"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_where_a_session_comes_from_is_left_alone_if_it_cannot_be_read(tmp_path: Path, workers: int) -> None:
+    first = lr.collect(maker(tmp_path), Wandering(), episodes=1, workers=1).path
+    assert first is not None
+    (first / "meta/provenance.json").write_text("{broken")
+    summary = lr.collect(maker(Path(), resume=first), Wandering(), episodes=3, workers=workers, seed=5)
+    assert (summary.kept, len(lr.Session(first))) == (2, 3)
+    assert (first / "meta/provenance.json").read_text() == "{broken"
