@@ -297,9 +297,9 @@ class Added(Combined):
 
     def _is_own(self, entry: Entry, added: Sequence[Entry]) -> bool:
         """Tell whether an entry is what was said when this was begun before: it is said once."""
-        held = {number for span in spans(entry.get(EPISODES)) or () for number in span}
-        if held:
-            return held <= self._there
+        held = spans(entry.get(EPISODES)) or []
+        if any(held):
+            return all(number in self._there for span in held for number in span)
         return is_said(entry) and any({**entry, EPISODES: ""} == {**one, EPISODES: ""} for one in added)
 
     def announce(self) -> None:
