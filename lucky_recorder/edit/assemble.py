@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lucky_recorder.edit.fit import made_of, refuse_unlike
@@ -43,11 +44,13 @@ class AsOne(NamedTuple):
         tasks: The tasks that are registered, in index order. Others are listed where an episode is of them.
         takes: Of each episode, how many takes there were until it had ended, those that were discarded counted too.
         discarded: The seeds of those that were, in order.
+        there: Of the episodes that the session has got already, by their place: their ``episode_index`` there.
     """
 
     tasks: Sequence[str]
     takes: Sequence[int]
     discarded: Sequence[str | None]
+    there: Mapping[int, int] = MappingProxyType({})
 
 
 class _Part(NamedTuple):
@@ -110,7 +113,7 @@ class Assembly:
         return self.target
 
     def fill(self, sink: SessionSink, on_episode: OnEpisode | None = None) -> None:
-        """Write the episodes into a sink, and close it."""
+        """Write the episodes into a sink, but for those that it has got already, and close it."""
         first = self.parts[0]
         try:
             tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
@@ -132,6 +135,8 @@ class Assembly:
             if number == len(self.parts) - 1 and self.recorded is None:
                 # Those of which no episode is are not lost; the last one lists them.
                 sink.know([task for source in self._sources() for task in self._named(source.folder.tasks)])
+            if self._has(number):
+                continue
             takes = takes + part.source.takes(part.episode) if self.recorded is None else self.recorded.takes[number]
             self._write(part, number, takes, streams[id(part.source)], sink)
             on_episode(number + 1, len(self.parts))
@@ -144,6 +149,9 @@ class Assembly:
         tasks = dict(zip(record.tasks, self._renamed(record.tasks.values()), strict=True))
         whole = replace(record, take=takes - 1, tasks=tasks, videos=videos, scans=scans, reproducible=is_reproducible)
         sink.prepare(whole).commit()
+
+    def _has(self, number: int) -> bool:
+        return self.recorded is not None and number in self.recorded.there
 
     def _renamed(self, tasks: Iterable[str]) -> list[str]:
         return [self.rename.get(task, task) for task in tasks]
@@ -164,10 +172,13 @@ class Assembly:
             # Who goes on with it must not try them again: they may be in another part of the same session.
             last = told[RECORDINGS][said[-1]]
             told[RECORDINGS][said[-1]] = {**last, LEFT_OUT: [*last.get(LEFT_OUT, ()), *left]}
-        if self.recorded is not None:
-            told = as_one(told, len(self.parts), self.recorded.discarded)
-        kind = Added if self.taken_over is None else Combined
-        return kind(told, [source.path for source in sources])
+        paths = [source.path for source in sources]
+        if self.recorded is None:
+            return Combined(told, paths)
+        told = as_one(told, len(self.parts), self.recorded.discarded)
+        return (
+            Combined(told, paths) if self.taken_over is not None else Added(told, paths, self.recorded.there.values())
+        )
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
@@ -175,7 +186,7 @@ class Assembly:
     def _whole_files(self) -> dict[Source, set[int]]:
         """Return, of each source, the episodes whose data files come whole into one data file of the new session."""
         places: dict[tuple[int, layout.Place], list[tuple[int, int, bool]]] = {}
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(part for n, part in enumerate(self.parts) if not self._has(n)):
             place = part.source.place(part.episode)
             here = (part.episode, number // self.chunking.episodes_per_file, part.window.is_whole)
             places.setdefault((id(part.source), place), []).append(here)
@@ -272,7 +283,7 @@ def extend(
 
     Args:
         session: The session.
-        picks: The episodes, in order.
+        picks: The episodes, in order, also those that the session has got already.
         recorded: How they would have been recorded as one.
         on_episode: Called after each episode.
         metadata_every: Episodes between two writes of ``meta/``.

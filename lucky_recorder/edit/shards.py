@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from lucky_recorder.edit import added as adding
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.lazy import lazy
@@ -82,20 +84,24 @@ class Shards:
         session: Where the session will be; nobody else takes its name.
         folder: Where the shards are.
         before: How many episodes a session had, before it is gone on with.
+        takes: How many takes it had then.
 
     Args:
         settings: What is recorded.
         folder: Where they are, if another process has made the folder.
-        before: How many episodes a session that is gone on with had then; None: as many as it has now.
+        begun: How many episodes, and how many takes, a session that is gone on with had then; None: as many as it has
+            now.
 
     Raises:
         StorageError: If the folder cannot be made.
     """
 
-    def __init__(self, settings: RecorderSettings, folder: Path | None = None, before: int | None = None) -> None:
+    def __init__(
+        self, settings: RecorderSettings, folder: Path | None = None, begun: tuple[int, int] | None = None
+    ) -> None:
         self.settings = settings
         self.folder = folder or layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
-        self.before = before if before is not None else 0 if settings.resume is None else episodes(settings.resume)
+        self.before, self.takes = begun or _begun(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
 
     @property
@@ -103,10 +109,24 @@ class Shards:
         """The shards that are there, by the names of their folders; some may hold no episode."""
         return sorted(self.folder.glob(f"*/{keys.SESSIONS}/*"))
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether the session that is gone on with has other episodes by now: some of the shards' may be among them."""
-        return self.settings.resume is not None and episodes(self.settings.resume) != self.before
+    def added(self, wanted: Sequence[tuple[Path, int]]) -> dict[int, int]:
+        """Find episodes of the shards that the session that is gone on with has got already.
+
+        Whoever adds them may be killed meanwhile.
+
+        Args:
+            wanted: The shards, and their ``episode_index`` there, in the order in which they are added.
+
+        Returns:
+            Of those that it has, by their place in ``wanted``: their ``episode_index`` in the session.
+
+        Raises:
+            FormatError: If one cannot be read.
+        """
+        resume = self.settings.resume
+        if resume is None or episodes(resume) <= self.before:
+            return {}
+        return adding.added(resume, self.before, wanted)
 
     @property
     def finished(self) -> list[Path]:
@@ -114,12 +134,21 @@ class Shards:
         return [path for path in self.sessions if has_episodes(path)]
 
     def merge(self, kept: Sequence[Kept], discarded: Sequence[str | None], on_episode: OnEpisode) -> Path:
-        """Make the session, as `make_session` does, and remove the shards; returns the session."""
-        self.make_session(kept, discarded, on_episode)
+        """Make the session, as `make_session` does, and remove the shards; returns the session.
+
+        A session that is gone on with may have got some of them already: it gets the others.
+        """
+        self.make_session(kept, discarded, on_episode, self.added([(one.shard, one.episode) for one in kept]))
         self.remove()
         return self.settings.resume or self.session
 
-    def make_session(self, kept: Sequence[Kept], discarded: Sequence[str | None], on_episode: OnEpisode) -> None:
+    def make_session(
+        self,
+        kept: Sequence[Kept],
+        discarded: Sequence[str | None],
+        on_episode: OnEpisode,
+        there: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         """Make the session of episodes that were kept, in their order.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
@@ -129,6 +158,7 @@ class Shards:
             kept: The episodes.
             discarded: The seeds of the attempts that were discarded, in order.
             on_episode: Called after each episode.
+            there: Those that the session that is gone on with has got already; see `added`.
 
         Raises:
             LuckyRecorderError: If it cannot be made; the shards stay.
@@ -136,8 +166,9 @@ class Shards:
         opened = {one.shard: Session(one.shard) for one in kept}
         picks = [assembling.Pick(opened[one.shard], one.episode) for one in kept]
         settings, resumed = self.settings, self.settings.resume
-        before = 0 if resumed is None else takes(resumed)
-        recorded = assembling.AsOne(settings.tasks, [before + one.attempt + 1 for one in kept], discarded)
+        # Where some are there, those count in what it has now.
+        before = 0 if resumed is None else self.takes if there else takes(resumed)
+        recorded = assembling.AsOne(settings.tasks, [before + one.attempt + 1 for one in kept], discarded, there)
         every = settings.metadata_every
         if resumed is None:
             per_chunk, per_file = settings.files_per_chunk, settings.episodes_per_file
@@ -160,15 +191,40 @@ class Shards:
             self.folder.parent.rmdir()
 
     def command(self) -> str:
-        """Return the command that makes a session of what is there; empty if nothing is, or some of it was added."""
-        finished, resumed = [str(path) for path in self.finished], self.settings.resume
-        if resumed is not None and finished:
-            if self.is_begun:
-                return ""
-            finished.insert(0, str(resumed))
+        """Return the command that makes a session of what is there; empty if nothing is, or if it cannot be told.
+
+        Where a session that is gone on with has got some of it already, that is left out of its shard first.
+        """
+        finished = self.finished
         if not finished:
             self.remove()
-        return shlex.join(["lucky-recorder", "merge", *finished, "-o", str(self.session)]) if finished else ""
+            return ""
+        resume = self.settings.resume
+        try:
+            wanted = [(path, episode) for path in finished for episode in range(episodes(path))]
+            there = [wanted[number] for number in self.added(wanted)]
+        except LuckyRecorderError:  # it is told what is wrong anyway
+            return ""
+        if resume is not None and len(there) == len(wanted):
+            return _written([["recover", str(resume)]])
+        parts, commands = [] if resume is None else [resume], []
+        for path in finished:
+            had = [str(episode) for shard, episode in there if shard == path]
+            rest = self.folder / f"{path.parent.parent.name}_rest"
+            is_whole = len(had) == sum(shard == path for shard, _ in wanted)
+            if had and not is_whole:
+                commands.append(["delete", str(path), "--episodes", ",".join(had), "-o", str(rest)])
+            if not is_whole:
+                parts.append(rest if had else path)
+        return _written([*commands, ["merge", *map(str, parts), "-o", str(self.session)]])
+
+
+def _written(commands: Sequence[Sequence[str]]) -> str:
+    return " && ".join(shlex.join(["lucky-recorder", *command]) for command in commands)
+
+
+def _begun(resume: Path | None) -> tuple[int, int]:
+    return (0, 0) if resume is None else (episodes(resume), takes(resume))
 
 
 def has_episodes(path: Path) -> bool:

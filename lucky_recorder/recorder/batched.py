@@ -196,7 +196,7 @@ class BatchedLanes:
         which: Sequence[bool],
         seeds: Sequence[int | None],
         keeps: bool,
-        options: Mapping[str, Any] | None = None,
+        options: Sequence[Mapping[str, Any] | None],
     ) -> None:
         """Take in a reset.
 
@@ -206,11 +206,11 @@ class BatchedLanes:
             which: Which lanes were reset.
             seeds: The seed of each.
             keeps: Whether their episodes go on.
-            options: The options of the reset, for each of them.
+            options: The options of the reset of each.
         """
         self._pictures = None
         for i in (i for i, is_reset in enumerate(which) if is_reset):
-            said = dict(options or {}) | ({KEEP_EPISODE: True} if keeps else {})
+            said = dict(options[i] or {}) | ({KEEP_EPISODE: True} if keeps else {})
             self._reset(i, observations[i], infos[i], seeds[i], said or None)
 
     def _reset(self, i: int, observation: Any, info: dict[str, Any], seed: Any = None, options: Any = None) -> None:

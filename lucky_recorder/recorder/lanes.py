@@ -197,9 +197,7 @@ def lanes_of(
     Raises:
         SettingsError: If they are out of reach, and the settings ask for more than batches have.
     """
-    inner = env.unwrapped if isinstance(env, gym.vector.VectorEnv) else env
-    while not isinstance(inner, gym.vector.VectorEnv) and hasattr(inner, "venv"):
-        inner = inner.venv
+    inner = innermost(env)
     within = getattr(inner, "envs", None)
     if isinstance(within, list) and within and all(isinstance(one, gym.Env) for one in within):
         lanes = tuple(Tap(one, settings, fleet) for one in within)
@@ -216,6 +214,14 @@ def lanes_of(
         raise SettingsError.of("mode", settings.mode, remedy)
     batched = BatchedLanes(env, env.num_envs, mode or mode_of(env), lambda one: RecordLane(one, settings, fleet))
     return batched.lanes, batched
+
+
+def innermost(env: Any) -> Any:
+    """Return what is in the wrappers of a vector environment."""
+    inner = env.unwrapped if isinstance(env, gym.vector.VectorEnv) else env
+    while not isinstance(inner, gym.vector.VectorEnv) and hasattr(inner, "venv"):
+        inner = inner.venv
+    return inner
 
 
 def seeds_of(seed: Any, count: int) -> Sequence[int | None]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.recorder.batched import SAME_STEP, Batch, BatchedLanes, flags, infos_of, parts, plain
 from lucky_recorder.recorder.fleet import Fleet
-from lucky_recorder.recorder.lanes import Lanes, lanes_of, seeds_of
+from lucky_recorder.recorder.lanes import Lanes, innermost, lanes_of, seeds_of
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -46,7 +46,7 @@ class VecRecordSession(Lanes):
         self.settings = RecorderSettings.of(settings, **fields)
         self._fleet = Fleet(self.settings, sinks, has_lanes=True)
         self.lanes, self._batched = lanes_of(env, self.settings, self._fleet, SAME_STEP)
-        self._seed: int | None = None
+        self._seeds: Sequence[int | None] | None = None
         self._acted: Sequence[Any] = ()
 
     def __getattr__(self, name: str) -> Any:
@@ -56,21 +56,34 @@ class VecRecordSession(Lanes):
 
     def seed(self, seed: int | None = None) -> Any:
         """Seed the next reset: the environments one after another, as the ``VecEnv`` does."""
-        self._seed = seed
-        return self.venv.seed(seed)
+        seeds = self.venv.seed(seed)
+        # Without a seed it draws one, and says which: `reset` asks the ``VecEnv`` itself first, where that tells.
+        self._seeds = self._each(seeds) or seeds_of(seed, len(self.lanes))
+        return seeds
 
     def reset(self) -> Any:
         """Reset the environments, and return their observations; see `VectorRecordSession.reset`."""
-        seed, self._seed = self._seed, None
         with self.heard():
             if self._batched is None:
                 return self.venv.reset()
             every = [True] * len(self.lanes)
+            # Before the reset, which uses them up: whoever has set them, and whatever was drawn for it.
+            seeds, options = self._pending("_seeds") or self._seeds, self._pending("_options")
+            self._seeds = None
             with self._batched.whole():
                 observations = self.venv.reset()
                 infos = self._infos(getattr(self.venv, "reset_infos", None) or [{} for _ in every])
-                self._batched.reset(self._parts(observations), infos, every, seeds_of(seed, len(every)), keeps=False)
+                nothing = [None] * len(every)
+                given = seeds or nothing, False, options or nothing
+                self._batched.reset(self._parts(observations), infos, every, *given)
             return observations
+
+    def _pending(self, name: str) -> list[Any] | None:
+        """Return what the innermost ``VecEnv`` has for the next reset of each environment; None if it has nothing."""
+        return self._each(getattr(innermost(self.venv), name, None))
+
+    def _each(self, said: Any) -> list[Any] | None:
+        return list(said) if isinstance(said, Sequence) and len(said) == len(self.lanes) else None
 
     def step(self, actions: Any) -> Any:
         """Step the environments and record the steps; see `VectorRecordSession.step`."""

@@ -88,7 +88,7 @@ class VectorRecordSession(Lanes, gym.vector.VectorWrapper[Any, Any, Any, Any, An
         with batched.whole():
             result = self.env.reset(seed=seed, options=options or None)
             observations = parts(result[0], self.env.observation_space, count)
-            batched.reset(observations, infos_of(result[1], count), which, seeds_of(seed, count), keeps, said)
+            batched.reset(observations, infos_of(result[1], count), which, seeds_of(seed, count), keeps, [said] * count)
         return result
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

@@ -27,6 +27,8 @@ from lucky_recorder.session.provenance import (
     models,
     read,
     shifted,
+    spans,
+    text_of,
 )
 from lucky_recorder.storage.checksums import digest
 from lucky_recorder.storage.names import owned
@@ -261,7 +263,17 @@ class Combined:
 
 
 class Added(Combined):
-    """The log of a session that gets the episodes of others, after those that it has."""
+    """The log of a session that gets the episodes of others, after those that it has.
+
+    Args:
+        content: As for `Combined`, with one recording: that of all of them.
+        sources: As above.
+        there: The numbers in the session of those that it has got before; the others follow in their order.
+    """
+
+    def __init__(self, content: Mapping[str, Any], sources: Iterable[Path], there: Iterable[int] = ()) -> None:
+        super().__init__(content, sources)
+        self._there = set(there)
 
     def begin(self, root: Path, first: int) -> None:
         """Read what is there; what cannot be read is left alone."""
@@ -273,8 +285,22 @@ class Added(Combined):
             logger.warning("%s: where the new episodes come from is not noted: %s", root, error)
             self._is_left_alone = True
             return
-        added = [{**entry, EPISODES: shifted(entry, first)} for entry in self._entries]
-        self._entries = [*before, *added]
+        begun = len(self._there)
+        added = [{**e, EPISODES: self._following(shifted(e, first - begun), first)} for e in self._entries]
+        self._entries = [*(entry for entry in before if not self._is_own(entry, added)), *added]
+
+    def _following(self, episodes: str, first: int) -> str:
+        """Return which episodes are of the recording, with those that are there."""
+        if not self._there:
+            return episodes
+        return text_of([*self._there, *(n for span in spans(episodes) or () for n in span if n >= first)])
+
+    def _is_own(self, entry: Entry, added: Sequence[Entry]) -> bool:
+        """Tell whether an entry is what was said when this was begun before: it is said once."""
+        held = spans(entry.get(EPISODES)) or []
+        if any(held):
+            return all(number in self._there for span in held for number in span)
+        return is_said(entry) and any({**entry, EPISODES: ""} == {**one, EPISODES: ""} for one in added)
 
     def announce(self) -> None:
         """Say before the first episode has its name whose it is."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 import gymnasium as gym
 
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder import faces
 from lucky_recorder.recorder.messages import Counts
+from lucky_recorder.settings import validators as v
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.vector import meeting as meetings
 from lucky_recorder.vector.lane import COUNTED
@@ -102,7 +103,7 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
 
     # What the user says.
 
-    def end_episode(self, lane: int, success: bool | None = None, reward: float | None = None) -> None:
+    def end_episode(self, lane: SupportsIndex, success: bool | None = None, reward: float | None = None) -> None:
         """End a lane's open episode now, and say its verdict; see `VectorRecordSession.end_episode`.
 
         Raises:
@@ -111,7 +112,7 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         """
         self._say(self._lane(lane), "end_episode", success, reward)
 
-    def set_task(self, index: int, lane: int | None = None) -> None:
+    def set_task(self, index: int, lane: SupportsIndex | None = None) -> None:
         """Set the task of the rows from here on, of one lane or of all; see `VectorRecordSession.set_task`.
 
         Raises:
@@ -120,7 +121,7 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         """
         self._say(None if lane is None else self._lane(lane), "set_task", index)
 
-    def annotate(self, lane: int, **said: Any) -> None:
+    def annotate(self, lane: SupportsIndex, **said: Any) -> None:
         """Say something of the open episode of a lane; see `RecordSession.annotate`.
 
         Raises:
@@ -144,10 +145,11 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
             if error is not None:
                 raise error
 
-    def _lane(self, number: int) -> int:
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self._numbers):
+    def _lane(self, number: SupportsIndex) -> int:
+        which = v.index(number)
+        if which is None or not 0 <= which < len(self._numbers):
             raise SettingsError.of("lane", number, f"give 0 to {len(self._numbers) - 1}")
-        return self._numbers[number]
+        return self._numbers[which]
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of every environment, or of its recorder, in its process; what it raises ends the process."""

@@ -98,12 +98,12 @@ class Processes:
                 resumed.refuse(self.settings.resume, None, self._chunking)
             shards = self._shards = sharding.Shards(self.settings) if is_first else self._found()
             if is_first:
-                self.meeting.say(meetings.PLACE, {"folder": str(shards.folder), "before": shards.before})
+                self.meeting.say(meetings.PLACE, {"folder": str(shards.folder), "begun": [shards.before, shards.takes]})
         return shards
 
     def _found(self) -> sharding.Shards:
         said = self.meeting.said(meetings.PLACE)
-        return sharding.Shards(self.settings, Path(said["folder"]), said["before"])
+        return sharding.Shards(self.settings, Path(said["folder"]), tuple(said["begun"]))
 
     def refuse_unlike(self, lane: int, schema: Schema) -> None:
         """Refuse a lane whose rows or streams are others than those of the lanes before it.
@@ -219,10 +219,7 @@ class Processes:
             return
         shards = self._found()
         try:
-            if shards.is_begun:
-                raise StateError(f"{self.settings.resume}: has other episodes than when this was begun")
-            before = 0 if self.settings.resume is None else resumed.takes(self.settings.resume)
-            found, path = turning.turns(shards.sessions, before), None
+            found, path = turning.turns(shards.sessions, shards.takes), None
             if found.kept:
                 path = shards.merge(found.kept, found.discarded, lambda done, total: exits.raise_held())
             else:

@@ -15,7 +15,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 import lucky_recorder as lr
 from lucky_recorder.testing import check_session
 from tests.recorder.lanes import custom, vector
-from tests.recorder.test_vector_batches import FakeVecEnv
+from tests.recorder.vec_envs import FakeVecEnv
 
 ACTIONS = np.zeros((3, 1), np.float32)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import lucky_recorder as lr
 from lucky_recorder.testing import check_session
-from tests.recorder.lanes import LENGTHS, OBS, SIZE, Lane, action, assert_recorded, custom, expected, run, vector
+from tests.recorder.lanes import LENGTHS, OBS, SIZE, Lane, assert_recorded, custom, expected, run, vector
 
 MODES = list(AutoresetMode)
 STEPS = 13
@@ -276,115 +275,3 @@ def test_one_that_is_forgotten_is_closed_at_once(tmp_path: Path) -> None:
         kept.clear()
     assert len(told) == 1
     assert len(check_session(path)) == 2
-
-
-# Stable-Baselines3's kind.
-
-
-class FakeVecEnv:
-    """As a ``DummyVecEnv`` is documented; ``hidden`` is what a ``SubprocVecEnv`` shows of its environments."""
-
-    def __init__(self, makers: list[Callable[[], Any]], hidden: bool) -> None:
-        envs = [make() for make in makers]
-        self._envs = envs
-        if not hidden:
-            self.envs = envs
-        self.hidden = hidden
-        self.num_envs = len(envs)
-        self.observation_space, self.action_space = envs[0].observation_space, envs[0].action_space
-        self.metadata, self.render_mode = envs[0].metadata, "rgb_array"
-        self._seeds: list[int | None] = [None] * len(envs)
-
-    @property
-    def at_hand(self) -> list[Any]:
-        return self._envs if self.hidden else self.envs
-
-    def seed(self, seed: int | None = None) -> list[int | None]:
-        self._seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
-        return self._seeds
-
-    def reset(self) -> Any:
-        results = [env.reset(seed=seed) for env, seed in zip(self.at_hand, self._seeds, strict=True)]
-        self.reset_infos = [info for _, info in results]
-        return np.stack([observation for observation, _ in results])
-
-    def step_async(self, actions: Any) -> None:
-        self._actions = actions
-
-    def step_wait(self) -> Any:
-        observations, rewards, dones, infos = [], [], [], []
-        for env, act in zip(self.at_hand, self._actions, strict=True):
-            observation, reward, terminated, truncated, info = env.step(act)
-            info = {**info, "TimeLimit.truncated": truncated and not terminated}
-            if terminated or truncated:
-                info["terminal_observation"] = observation
-                observation, _ = env.reset()
-            observations.append(observation)
-            rewards.append(reward)
-            dones.append(terminated or truncated)
-            infos.append(info)
-        return np.stack(observations), np.array(rewards), np.array(dones), infos
-
-    def step(self, actions: Any) -> Any:
-        self.step_async(actions)
-        return self.step_wait()
-
-    def get_images(self) -> list[Any]:
-        return [env.render() for env in self.at_hand]
-
-    def render(self, mode: str | None = None) -> Any:
-        return np.concatenate(self.get_images(), axis=1)
-
-    def close(self) -> None:
-        for env in self.at_hand:
-            env.close()
-
-    def what_it_is(self) -> str:
-        return "a VecEnv"
-
-
-@pytest.mark.parametrize("hidden", [False, True], ids=["dummy", "subproc"])
-def test_stable_baselines_vec_env(tmp_path: Path, hidden: bool) -> None:
-    inner = FakeVecEnv([functools.partial(Lane, lane, n) for lane, n in enumerate(LENGTHS)], hidden)
-    env = lr.RecordSession(inner, **custom(tmp_path, cameras=[EYE]))
-    assert isinstance(env, lr.vector.VecRecordSession)
-    assert env.what_it_is() == "a VecEnv"
-    env.seed(7)
-    observation = env.reset()
-    assert observation.shape == (3, 1)
-    for step in range(STEPS):
-        _, rewards, _, infos = env.step(np.array([[action(step, lane)] for lane in range(3)], np.float32))
-        assert rewards.shape == (3,)
-        assert len(infos) == 3
-    env.close()
-    assert_recorded(env.session_path, expected(LENGTHS, STEPS, AutoresetMode.SAME_STEP), ["eye"])
-
-
-@pytest.mark.parametrize("hidden", [False, True], ids=["dummy", "subproc"])
-def test_a_time_limit_is_no_termination(tmp_path: Path, hidden: bool) -> None:
-    inner = FakeVecEnv([lambda: gym.wrappers.TimeLimit(Lane(0, None, succeeds=None), 3)] * 2, hidden)
-    env = lr.RecordSession(inner, **custom(tmp_path, success="terminated"))
-    env.reset()
-    for _ in range(6):
-        env.step(np.zeros((2, 1), np.float32))
-    env.close()
-    session = check_session(env.session_path)
-    assert len(session) == 4
-    assert not any(session.episodes["success"].to_pylist())
-    assert session.episode(0).rows()["next.done"].to_pylist() == [False, False, True]
-
-
-def test_a_vec_env_of_simulations_at_hand_is_recorded_in_full(tmp_path: Path) -> None:
-    inner = FakeVecEnv([functools.partial(Lane, lane, n, mujoco=True) for lane, n in enumerate(LENGTHS)], False)
-    env = lr.RecordSession(
-        inner,
-        output_dir=tmp_path,
-        columns=custom(tmp_path)["columns"],
-        gym_columns=True,
-        cameras=[lr.Camera("wall", **SIZE)],
-    )
-    env.reset()
-    for step in range(STEPS):
-        env.step(np.array([[action(step, lane)] for lane in range(3)], np.float32))
-    env.close()
-    assert_recorded(env.session_path, expected(LENGTHS, STEPS, AutoresetMode.SAME_STEP), ["wall"])

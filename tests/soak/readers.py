@@ -17,7 +17,6 @@ from lucky_recorder.koyu.bundle import Bundle
 from lucky_recorder.koyu.manifest import Description
 from lucky_recorder.koyu.overlays import names, read_overlay, write_overlay
 from lucky_recorder.koyu.writer import DatasetWriter
-from lucky_recorder.lerobot.view import lerobot_view
 
 Reader = Callable[[Path, Path], object]
 
@@ -69,10 +68,6 @@ def _read_episode(session: lr.Session, episode: lr.session.reader.Episode) -> No
             part()
 
 
-def lerobot_with_depth(folder: Path, target: Path) -> None:
-    lerobot_view(folder, target / "view", robot=None, depth=True)
-
-
 def read_dataset(folder: Path, target: Path) -> None:
     dataset = lr.koyu.Dataset(folder, horizon=3, history=2)
     try:
@@ -119,13 +114,12 @@ def annotate(folder: Path, target: Path) -> None:
 
 SESSION: dict[str, Reader] = {
     "Session": read_session,
-    "lerobot_view": lerobot_with_depth,
     "info": lambda folder, target: _run("info", folder),
     "sheet": lambda folder, target: _run("info", folder, "--frame", "0:1", "--output", target / "frame.png"),
-    "check": lambda folder, target: _run("check", folder, "--no-decode"),
     "check --deep": lambda folder, target: _run("check", "--deep", folder),
     "check --lerobot": lambda folder, target: _run("check", folder, "--lerobot"),
-    "lerobot command": lambda folder, target: _run("lerobot", folder, target / "view"),
+    "lerobot": lambda folder, target: _run("lerobot", folder, target / "view"),
+    "lerobot --depth": lambda folder, target: _run("lerobot", folder, target / "with depth", "--depth"),
     "merge": lambda folder, target: _run("merge", folder, "-o", target / "merged"),
     "trim": lambda folder, target: _run("trim", folder, "-o", target / "cut", "--end", "1"),
     "convert --koyu": lambda folder, target: _run("convert", folder, "--koyu", target / "dataset"),
@@ -133,7 +127,6 @@ SESSION: dict[str, Reader] = {
 }
 DATASET: dict[str, Reader] = {
     "Dataset": read_dataset,
-    "koyu check": lambda folder, target: _run("koyu", "check", folder),
     "koyu check --deep": lambda folder, target: _run("koyu", "check", "--deep", folder),
     "koyu info": lambda folder, target: _run("koyu", "info", folder),
     "merge datasets": lambda folder, target: _run("merge", folder, "-o", target / "merged"),

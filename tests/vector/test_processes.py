@@ -65,7 +65,7 @@ def test_what_is_said_of_a_lane(tmp_path: Path) -> None:
         envs.reset()
         envs.annotate(1, rating=4)
         envs.call("annotate", operator="Ada")
-        envs.set_task(1, lane=0)
+        envs.set_task(1, lane=np.int64(0))
         step(envs)
         envs.end_episode(1, success=True, reward=0.5)
         step(envs)
