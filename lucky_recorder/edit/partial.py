@@ -27,9 +27,10 @@ _MADE = "made"
 _FAULTS_TOLD = 3
 
 
-def partial_of(target: Path) -> Path:
-    """Return the folder in which something is made."""
-    return target.with_name(target.name + PARTIAL)
+def is_where_made(path: Path, target: Path) -> bool:
+    """Tell whether something is the folder in which another will be made, or lies in it."""
+    real, partial = path.resolve(), target.parent.resolve() / f"{target.name}{PARTIAL}"
+    return partial in (real, *real.parents)
 
 
 def refuse_target(target: Path, sources: Iterable[Path]) -> None:
@@ -48,12 +49,11 @@ def refuse_target(target: Path, sources: Iterable[Path]) -> None:
         raise SettingsError.of("output", str(target), "is there already; name a new folder")
     if target.name in ("", ".."):
         raise SettingsError.of("output", str(target), "ends in no name; name a new folder")
-    partial = partial_of(target)
+    partial = _partial(target)
     for source in sources:
-        real = source.resolve()
-        if real in target.resolve().parents:
+        if source.resolve() in target.resolve().parents:
             raise SettingsError.of("output", str(target), f"lies inside {source}; name a folder beside it")
-        if partial.resolve() in (real, *real.parents):
+        if is_where_made(source, target):
             told = f"is made in {partial.name}, where {source} is, of which it is made; name another folder"
             raise SettingsError.of("output", str(target), told)
     above = next(parent for parent in target.absolute().parents if os.path.lexists(parent))
@@ -79,10 +79,14 @@ def _can_be_written(folder: Path) -> bool:
 
 def _refuse_long(target: Path, above: Path) -> None:
     most = os.pathconf(above, "PC_NAME_MAX")
-    names = [*target.absolute().relative_to(above).parts[:-1], partial_of(target).name]
+    names = [*target.absolute().relative_to(above).parts[:-1], _partial(target).name]
     if long := [name for name in names if len(os.fsencode(name)) > most]:
         remedy = f"{long[0]} has more than the {most} bytes that a name may have there; give a shorter one"
         raise SettingsError.of("output", str(target), remedy)
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(target.name + PARTIAL)
 
 
 def _refuse_taken(partial: Path) -> None:
@@ -121,7 +125,7 @@ def made_whole(target: Path) -> Iterator[Path]:
     Raises:
         StorageError: If somebody is at it, there is something else of its name, or the file system refuses.
     """
-    partial = partial_of(target)
+    partial = _partial(target)
     missing = [parent for parent in partial.parents if not os.path.lexists(parent)]
     try:
         make_folder(partial.parent)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from lucky_recorder.edit.partial import partial_of
+from lucky_recorder.edit.partial import PARTIAL, is_where_made
 from lucky_recorder.edit.pick import OnEpisode
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.storage.names import part
@@ -67,12 +67,10 @@ def folders_of(names: Iterable[str], output: str | Path | Mapping[str, str | Pat
 
 
 def _refuse_partial(folders: Mapping[str, Path]) -> None:
-    for name, folder in folders.items():
-        partial = partial_of(folder)
-        inside = [n for n, f in folders.items() if partial.resolve() in (f.resolve(), *f.resolve().parents)]
-        if inside:
-            remedy = f"is where {name!r} is made, as {partial.name}; give one of them another name"
-            raise SettingsError.of("parts", inside[0], remedy)
+    for (one, here), (other, there) in itertools.permutations(folders.items(), 2):
+        if is_where_made(there, here):
+            remedy = f"is where {one!r} is made, in {here.name}{PARTIAL}; give one of them another name"
+            raise SettingsError.of("parts", other, remedy)
 
 
 def shared_out(
