@@ -144,18 +144,21 @@ def test_what_began_meanwhile_stays(tmp_path: Path, session: Path, monkeypatch: 
 
 def test_the_mark_is_there_as_long_as_anything_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However it is cut short, what is left bears it; and whoever sees it sees also that somebody is at it."""
-    partial, seen = tmp_path / "made.partial", []
+    partial, seen = tmp_path / "made.partial", list[tuple[str, bool, bool | None]]()
     remove = shutil.rmtree
 
     def look(path: Path) -> None:
         seen.append((path.name, (partial / MARK).is_file(), is_held(partial)))
         remove(path)
 
+    def fail(made: Path) -> None:
+        seen.append((made.name, (partial / MARK).is_file(), is_held(partial)))
+        raise LuckyRecorderError("no more")
+
     monkeypatch.setattr(shutil, "rmtree", look)
     with pytest.raises(LuckyRecorderError, match="no more"), made_whole(tmp_path / "made") as made:
-        assert (made.parent, names(partial), is_held(partial)) == (partial, [MARK, "made"], True)
-        raise LuckyRecorderError("no more")
-    assert (seen, names(tmp_path)) == ([("made", True, True)], [])
+        fail(made)
+    assert (seen, names(tmp_path)) == ([("made", True, True)] * 2, [])
 
 
 @pytest.mark.parametrize("kind", ["session", "dataset"])
