@@ -58,6 +58,8 @@ def split(
     parts = {name: share for name, share in named.items() if share is not None}
     for other in others:
         name, _, share = other.rpartition("=")
+        if name in parts:
+            raise SettingsError.of("--part", other, f"the part {name!r} has a share already; give each part one")
         try:
             parts[name] = float(share)
         except ValueError:

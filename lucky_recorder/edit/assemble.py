@@ -1,6 +1,6 @@
 """A new session out of episodes of others: merged, selected, split and trimmed sessions are all lists of picks.
 
-The new session is written beside its place, as ``<name>.partial``, checked, and only then given its name. So there is
+The new session is written beside its place, in ``<name>.partial``, checked, and only then given its name. So there is
 either a whole session or none, and what a crash leaves behind is seen to be unfinished.
 """
 
@@ -26,10 +26,8 @@ from lucky_recorder.session import layout
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.log import Added, Combined
 from lucky_recorder.session.metadata import MadeOf
-from lucky_recorder.session.provenance import LEFT_OUT, RECORDINGS, as_one, combined, is_said, read
+from lucky_recorder.session.provenance import RECORDINGS, as_one, combined, is_said, read, with_left_out
 from lucky_recorder.session.sink import SessionSink
-from lucky_recorder.storage import reserve
-from lucky_recorder.storage.lock import is_abandoned
 from lucky_recorder.storage.untrusted import Folder
 
 __all__ = ["AsOne", "Assembly", "OnEpisode", "Pick", "assemble", "plan"]
@@ -107,7 +105,7 @@ class Assembly:
             VideoError: If a video cannot be read. Whatever is raised, nothing is left of the new session.
         """
         log = self.log()
-        with made_whole(self.target, _is_left) as partial:
+        with made_whole(self.target) as partial:
             self.fill(SessionSink(partial, self.chunking, metadata_every, log=log), on_episode)
             refuse_faults([f"{f.file}: {f.message}" for f in check_session(partial, decode=False)], self.target)
         return self.target
@@ -166,19 +164,16 @@ class Assembly:
         for number, part in enumerate(self.parts):
             kept[id(part.source)][part.episode] = number
         told = combined((source.recordings, kept[id(source)]) for source in sources)
-        left = [seed for source in sources for seed in source.seeds_without(kept[id(source)])]
-        said = [number for number, entry in enumerate(told[RECORDINGS]) if is_said(entry)]
-        if left and said:
-            # Who goes on with it must not try them again: they may be in another part of the same session.
-            last = told[RECORDINGS][said[-1]]
-            told[RECORDINGS][said[-1]] = {**last, LEFT_OUT: [*last.get(LEFT_OUT, ()), *left]}
+        seeds = [(seed, n in kept[id(source)]) for source in sources for n, seed in source.seeds.items()]
+        left_out = [seed for seed, is_kept in seeds if not is_kept]
+        told = with_left_out(told, left_out, {seed for seed, is_kept in seeds if is_kept})
         paths = [source.path for source in sources]
         if self.recorded is None:
             return Combined(told, paths)
         told = as_one(told, len(self.parts), self.recorded.discarded)
-        return (
-            Combined(told, paths) if self.taken_over is not None else Added(told, paths, self.recorded.there.values())
-        )
+        if self.taken_over is not None:
+            return Combined(told, paths)
+        return Added(told, paths, self.recorded.there.values())
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
@@ -262,7 +257,7 @@ def plan(
     """
     sources: dict[str, Source] = {}
     parts = _parts(picks, sources)
-    refuse_target(target, (source.path for source in sources.values()), _is_left)
+    refuse_target(target, (source.path for source in sources.values()))
     first = parts[0].source
     chunking = layout.Chunking(
         _grouping("files_per_chunk", files_per_chunk, first.folder.files_per_chunk),
@@ -389,9 +384,3 @@ def _refuse_many(episodes: int, chunking: layout.Chunking) -> None:
         most = f"chunk numbers end at {keys.LARGEST_CHUNK}, so {episodes} episodes need {enough} or more"
         remedy = most if enough <= _LARGEST else f"{most}, and there are at most {_LARGEST}: make several sessions"
         raise SettingsError.of("files_per_chunk", chunking.files_per_chunk, remedy)
-
-
-def _is_left(partial: Path) -> bool:
-    """Tell whether a folder is what is left of an assembly that did not end; one that holds anything else is not."""
-    files = [name for name in Folder(partial).files() if name not in reserve.left_in(partial)]
-    return all(map(layout.is_own_file, files)) and is_abandoned(partial)

@@ -1,7 +1,7 @@
 """A new koyu dataset out of bundles of others: merged, selected and split datasets are all lists of picks.
 
 Bundles are immutable (spec: Encoding): their files are linked, and only the manifest is written. The new dataset is
-made beside its place, as ``<name>.partial``, checked, and only then given its name.
+made beside its place, in ``<name>.partial``, checked, and only then given its name.
 """
 
 from __future__ import annotations
@@ -25,14 +25,11 @@ from lucky_recorder.koyu.check import check_koyu
 from lucky_recorder.koyu.manifest import Entry, entry_of, manifest_id, summary
 from lucky_recorder.koyu.overlays import DECLARATION
 from lucky_recorder.settings.koyu import dataset_name
-from lucky_recorder.storage.lock import hold, is_abandoned
+from lucky_recorder.storage.lock import hold
 from lucky_recorder.storage.untrusted import format_errors
-from lucky_recorder.storage.write import TEMPORARY, make_folder, storage_errors, sync_folder, write_json
+from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder, write_json
 
 __all__ = ["BundlePick", "DatasetAssembly", "assemble_dataset", "plan_dataset"]
-
-# Whatever else lies there, somebody has put.
-_MADE = {layout.EPISODES, layout.OVERLAYS, layout.MANIFEST, layout.MANIFEST + TEMPORARY}
 
 
 class BundlePick(NamedTuple):
@@ -103,7 +100,7 @@ class DatasetAssembly:
             StorageError: If the file system refuses, or there is something of its name by now. Whatever is raised,
                 nothing is left of the new dataset.
         """
-        with made_whole(self.target, _is_left) as partial, _workshop(partial) as workshop:
+        with made_whole(self.target) as partial, _workshop(partial) as workshop:
             self._fill(partial, workshop, on_episode or (lambda done, total: None))
             refuse_faults(check_koyu(partial, decode=False), self.target)
         return self.target
@@ -188,7 +185,7 @@ def plan_dataset(
     if not wanted:
         raise SettingsError.of("output", str(target), "no episode is left to write; nothing was written")
     sources = list({id(pick.dataset): pick.dataset for pick in wanted}.values())
-    refuse_target(target, (source.path for source in sources), _is_left)
+    refuse_target(target, [source.path for source in sources])
     name = dataset_name(target.name if name is None else name)
     refuse_unlike(sources)
     kept = _without_twins(wanted)
@@ -315,7 +312,7 @@ def _files_of_overlays(source: Bundled, ids: set[str]) -> Iterator[tuple[str, bo
 
 @contextlib.contextmanager
 def _workshop(partial: Path) -> Iterator[Path]:
-    """Make the folder in which bundles become whole, and hold its lock: what a crash leaves is known by it."""
+    """Make the folder in which bundles become whole, and hold its lock, as every writer does."""
     workshop = partial / f"{layout.TEMPORARY}{os.getpid()}-{uuid.uuid4().hex}"
     with storage_errors(workshop):
         workshop.mkdir()
@@ -328,12 +325,3 @@ def _workshop(partial: Path) -> Iterator[Path]:
     finally:
         if lock is not None:
             lock.release()
-
-
-def _is_left(partial: Path) -> bool:
-    """Tell whether a folder is what is left of an assembly that did not end: it has a workshop, whose maker is gone."""
-    with format_errors(partial):
-        names = set(os.listdir(partial))
-    workshops = {name for name in names if name.startswith(layout.TEMPORARY)}
-    is_own = bool(workshops) and names - workshops <= _MADE and not (partial / layout.EPISODES).is_symlink()
-    return is_own and all(is_abandoned(partial / name) for name in workshops)

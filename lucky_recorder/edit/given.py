@@ -29,6 +29,11 @@ def _path(value: Any, field: str) -> Path:
     path = os.fspath(value)
     if not isinstance(path, str) or "\0" in path:
         raise SettingsError.of(field, value, "give the path of a folder")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        told = f"no file can have this name ({error.reason}); give another"
+        raise SettingsError.of(field, path, told) from None
     return Path(path)
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from lucky_recorder.edit.partial import PARTIAL, is_where_made
 from lucky_recorder.edit.pick import OnEpisode
 from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.storage.names import part
 
-_ROUNDING = 1e-9
+# Shares of a type with few digits, such as float32, are thirds as well as theirs can be.
+_ROUNDING = Fraction(1, 10**6)
 
 
 def after(done: int, total: int, on_episode: OnEpisode | None) -> OnEpisode | None:
@@ -36,12 +37,11 @@ def shares_of(parts: Mapping[str, float]) -> dict[str, Fraction]:
             raise SettingsError.of("parts", name, f"is no name of a folder ({error})") from error
         if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share <= 1:
             raise SettingsError.of("parts", {name: share}, "give a part of the episodes, above 0 and up to 1")
-    total = math.fsum(parts.values())
-    if abs(total - 1) > _ROUNDING:
-        raise SettingsError.of("parts", dict(parts), f"are {total:g} together, and have to be 1")
-    # By its digits: 0.1 is a tenth.
+    # By its digits: 0.1 is a tenth, also in float32.
     exact = {name: Fraction(str(share)) for name, share in parts.items()}
-    whole = sum(exact.values())
+    whole = sum(exact.values(), Fraction(0))
+    if abs(whole - 1) > _ROUNDING:
+        raise SettingsError.of("parts", dict(parts), f"are {float(whole):.9g} together, and have to be 1")
     return {name: share / whole for name, share in exact.items()}
 
 
@@ -49,10 +49,12 @@ def folders_of(names: Iterable[str], output: str | Path | Mapping[str, str | Pat
     """Return the folder of each part: one of its name in a folder, or its own.
 
     Raises:
-        SettingsError: If a part has none, or two have one.
+        SettingsError: If a part has none, two have one, or one is where another will be made.
     """
     if not isinstance(output, Mapping):
-        return {name: Path(output) / name for name in names}
+        folders = {name: Path(output) / name for name in names}
+        _refuse_partial(folders)
+        return folders
     if set(output) != set(names):
         raise SettingsError.of("output", dict(output), f"give a folder for each of {', '.join(names)}")
     folders = {name: Path(output[name]) for name in names}
@@ -60,7 +62,15 @@ def folders_of(names: Iterable[str], output: str | Path | Mapping[str, str | Pat
     # One within another would be part of a session that is checked without it.
     if any(os.path.commonpath([one, other]) == one for one, other in itertools.permutations(real, 2)):
         raise SettingsError.of("output", dict(output), "give each part a folder of its own, beside the others")
+    _refuse_partial(folders)
     return folders
+
+
+def _refuse_partial(folders: Mapping[str, Path]) -> None:
+    for (one, here), (other, there) in itertools.permutations(folders.items(), 2):
+        if is_where_made(there, here):
+            remedy = f"is where {one!r} is made, in {here.name}{PARTIAL}; give one of them another name"
+            raise SettingsError.of("parts", other, remedy)
 
 
 def shared_out(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from lucky_recorder.storage.untrusted import format_errors
 
 # What an episode takes along of what data files carry is read from its own file and the one before it.
 _KEPT_FOOTERS = 4
-# LeRobot's statistics of the rows as they were: those of the new session are others.
+# LeRobot's statistics of the rows as they were, ``stats/<feature>/<kind>``: those of the new session are others.
 _STATISTICS = "stats/"
 
 
@@ -192,7 +192,12 @@ class Source:
         """The columns of its ``meta/episodes`` beside the format's own."""
         about = {name for name, _ in ABOUT_COLUMNS}
         own = [f for f in self.folder.episodes.schema if f.name in about or noted.is_own(f.name)]
-        return tuple(field for field in own if not field.name.startswith(_STATISTICS))
+        return tuple(field for field in own if not self._is_statistic(field.name))
+
+    def _is_statistic(self, name: str) -> bool:
+        # What has such a name and is of no feature is a note of somebody's own.
+        feature = name.removeprefix(_STATISTICS).rpartition("/")[0]
+        return name.startswith(_STATISTICS) and feature in self.folder.features
 
     @cached_property
     def recordings(self) -> tuple[Mapping[str, Any], ...]:
@@ -204,11 +209,12 @@ class Source:
             tell(f"{self.path}: where it comes from cannot be read, and is left out: {error}")
             return ()
 
-    def seeds_without(self, kept: Collection[int]) -> list[str | None]:
-        """Return the seeds of its episodes but for some, in order; None for one whose seed is not known."""
+    @cached_property
+    def seeds(self) -> dict[int, str | None]:
+        """The seed of each episode, by its index; None for one whose seed is not known."""
         table = self.folder.episodes
-        known = SEED in table.column_names
-        return [table[SEED][row].as_py() if known else None for n, row in self.numbers.items() if n not in kept]
+        seeds = table[SEED].to_pylist() if SEED in table.column_names else [None] * table.num_rows
+        return {number: seeds[row] for number, row in self.numbers.items()}
 
     @cached_property
     def stats(self) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,29 @@ def combined(sources: Iterable[tuple[Iterable[Entry], Mapping[int, int]]]) -> di
         if unsaid:
             found.append(({}, unsaid))
     return {RECORDINGS: [{**entry, EPISODES: text_of(numbers)} for entry, numbers in found]}
+
+
+def with_left_out(
+    content: Mapping[str, Any], seeds: Sequence[str | None], kept: Collection[str | None]
+) -> dict[str, Any]:
+    """Say which seeds were left out, so that who goes on with it does not try them again: another part may have them.
+
+    Args:
+        content: What `combined` has found.
+        seeds: The seeds of the episodes that were left out now, in order; None for one that is not known.
+        kept: Those of the episodes that are kept. They were not left out, whatever a part says that was without them.
+    """
+    found = [dict(entry) for entry in content[RECORDINGS]]
+    said = [entry for entry in found if is_said(entry)]
+    if seeds and said:
+        before = said[-1].get(LEFT_OUT)
+        said[-1][LEFT_OUT] = [*(before if isinstance(before, list) else ()), *seeds]
+    for entry in found:
+        if isinstance(left := entry.get(LEFT_OUT), list):
+            entry[LEFT_OUT] = [seed for seed in left if not isinstance(seed, str) or seed not in kept]
+            if not entry[LEFT_OUT]:
+                del entry[LEFT_OUT]
+    return {**content, RECORDINGS: found}
 
 
 def as_one(content: Mapping[str, Any], episodes: int, discarded: Sequence[str | None]) -> dict[str, Any]:

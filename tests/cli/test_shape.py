@@ -65,6 +65,8 @@ def test_split_makes_a_session_of_each_part(session: Path, tmp_path: Path) -> No
         (["select", "{s}", "--episodes", "9"], "there is no episode 9"),
         (["split", "{s}"], "say how much each part is to have"),
         (["split", "{s}", "--part", "x"], "write a name and a share"),
+        (["split", "{s}", "--train", "0.5", "--part", "train=0.5"], "the part 'train' has a share already"),
+        (["split", "{s}", "--part", "a=0.5", "--part", "a=0.5"], "the part 'a' has a share already"),
         (["rename-task", "{s}", "Dance", "x"], "has no such task"),
         (["trim", "{s}"], "say how many ticks"),
     ],

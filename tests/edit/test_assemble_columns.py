@@ -75,6 +75,16 @@ def test_notes_of_several_types_are_refused(tmp_path: Path) -> None:
         plan(whole(one, two), tmp_path / "made")
 
 
+def test_a_note_that_is_called_like_statistics_goes_along(tmp_path: Path) -> None:
+    """Those of a feature are of the rows as they were."""
+    (one,) = in_sessions(tmp_path, arm_schema(), 2)
+    values = pa.array([5, 4])
+    note(one, **{"stats/rating": values, "stats/of/mine": values, "stats/action/mean": values})
+    table = lr.Session(assemble(whole(one), tmp_path / "made")).episodes
+    assert [table[name].to_pylist() for name in ("stats/rating", "stats/of/mine")] == [[5, 4], [5, 4]]
+    assert "stats/action/mean" not in table.column_names
+
+
 def test_what_is_noted_in_info_json_is_kept_where_all_say_it(tmp_path: Path) -> None:
     paths = in_sessions(tmp_path, arm_schema(), 1, 1)
     for number, path in enumerate(paths):

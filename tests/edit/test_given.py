@@ -29,7 +29,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         *(("session", one) for one in (5, None, b"a", "a\0b")),
         *(("sessions", one) for one in (5, "a", [5], None)),
-        *(("output", one) for one in (None, 5, {"train": "a"})),
+        *(("output", one) for one in (None, 5, {"train": "a"}, "e\ud800")),
         *(("episodes", one) for one in (1, [0.5], ["a"], [True])),
         *(("tasks", one) for one in (5, [5])),
         *(("min_length", one) for one in ("10", -1, 1.5, True)),
@@ -52,7 +52,7 @@ def test_what_is_meant_is_taken(session: Path, tmp_path: Path) -> None:
     how = {"episodes": np.flatnonzero([1, 0, 1]), "min_length": np.int64(3), "dry_run": np.True_}
     assert lr.select(Own(), tmp_path / "a", **how).episodes == 2  # type: ignore[arg-type]
     assert lr.trim(str(session), tmp_path / "a", end=np.int32(1), episodes={2}, dry_run=True).rows == 3 + 4 + 4
-    shares = {"a": np.float32(0.5), "b": 0.5}
+    shares = {"a": np.float32(0.6), "b": np.float32(0.4)}
     made = lr.split(
         session, shares, output={"a": tmp_path / "a", "b": str(tmp_path / "b")}, seed=np.uint8(0), dry_run=True
     )

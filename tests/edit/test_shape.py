@@ -264,6 +264,13 @@ def test_seeds_of_what_is_left_out_are_not_tried_again(tmp_path: Path) -> None:
     once_more = lr.select(parts["train"].path, tmp_path / "one", episodes="0").path
     assert tried.largest_seed(once_more) == 103
     assert check_session(once_more) == []
+    # Together they are what they were: none of it is left out.
+    both = lr.Session(lr.merge([part.path for part in parts.values()], tmp_path / "both").path)
+    assert sorted(str(e.seed) for e in both) == ["100", "101", "102", "103"]
+    assert [one.get("left_out_seeds") for one in both.provenance] == [None, None]
+    some = lr.Session(lr.merge([once_more, parts["val"].path], tmp_path / "some").path)
+    (gone,) = {"100", "101", "102", "103"} - {str(e.seed) for e in some}
+    assert {s for one in some.provenance for s in one.get("left_out_seeds", ())} == {gone}
 
 
 def test_a_session_of_an_earlier_version_merges_with_a_new_one(tmp_path: Path) -> None:
