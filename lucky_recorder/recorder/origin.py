@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from gymnasium.envs.registration import EnvSpec
-
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.source import Source
 from lucky_recorder.errors import shown
@@ -132,12 +130,15 @@ def _described(env: Any) -> dict[str, Any]:
         if spec is None:
             why = "it has no spec: it was not made with gymnasium.make"
             return {"env": None, "env_error": why}
-        read = read_back(json.loads(spec.to_json()))
-        if json_cost(json.dumps(read).encode()) > _LARGEST_SPEC:
-            return {"env": None, "env_error": f"it takes more than {_LARGEST_SPEC} bytes"}
-        said = {"env": secrets.in_values(read)}
-        altered = list(islice(_altered(_arguments(spec), _arguments(EnvSpec.from_json(json.dumps(read))), ""), 5))
-        return said | ({"env_error": _told("; ".join(altered))} if altered else {})
+        written = json.loads(spec.to_json())
+        name, why = _unwritable(written, "")
+        if why is not None:
+            return {"env": None, "env_error": _told(f"{name}: {type(why).__name__}: {shown(str(why))}")}
+        if json_cost(json.dumps(written).encode()) > _LARGEST_SPEC:
+            return {"env": None, "env_error": f"it takes more than {_LARGEST_SPEC} bytes of memory"}
+        altered = list(islice(_altered(_arguments(spec), _arguments_of(written), ""), 5))
+        told = {"env_error": _told("; ".join(altered))} if altered else {}
+        return {"env": secrets.in_values(written), **told}
     except Exception as error:  # whatever an environment raises when it is asked
         return {"env": None, "env_error": _told(f"{type(error).__name__}: {shown(str(error))}")}
 
@@ -151,9 +152,24 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _arguments(spec: EnvSpec) -> dict[str, Any]:
-    wrappers = [wrapper.kwargs for wrapper in spec.additional_wrappers]
-    return {"kwargs": spec.kwargs, "additional_wrappers": wrappers}
+def _unwritable(value: Any, name: str) -> tuple[str, Exception | None]:
+    """Return where within a value something stands that cannot be written and read, and what is raised of it."""
+    try:
+        read_back(value)
+    except Exception as error:
+        inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        found = (_unwritable(one, f"{name}.{key}".lstrip(".")) for key, one in inside)
+        return next((place for place in found if place[1] is not None), (name, error))
+    return name, None
+
+
+def _arguments(spec: Any) -> dict[str, Any]:
+    return {"kwargs": spec.kwargs, "additional_wrappers": [wrapper.kwargs for wrapper in spec.additional_wrappers]}
+
+
+def _arguments_of(written: Mapping[str, Any]) -> dict[str, Any]:
+    wrappers = [wrapper["kwargs"] for wrapper in written["additional_wrappers"]]
+    return {"kwargs": written["kwargs"], "additional_wrappers": wrappers}
 
 
 def _altered(given: Any, read: Any, name: str) -> Iterator[str]:
@@ -163,14 +179,14 @@ def _altered(given: Any, read: Any, name: str) -> Iterator[str]:
             if isinstance(key, str):
                 yield from _altered(value, read[key], f"{name}.{key}".lstrip("."))
             else:
-                yield f"{name} has a name that is a {type(key).__name__}, and is read back as a text"
+                yield f"{name} has a name of type {type(key).__name__}, and it is read back as a text"
     elif isinstance(given, list | tuple) and isinstance(read, list) and len(given) == len(read):
         if isinstance(given, tuple):
             yield f"{name} is a tuple, and is read back as a list"
         for number, (one, other) in enumerate(zip(given, read, strict=True)):
-            yield from _altered(one, other, f"{name}[{number}]")
+            yield from _altered(one, other, f"{name}.{number}")
     elif given != read:
-        yield f"{name} is a {type(given).__name__}, and is read back as another value"
+        yield f"{name} is of type {type(given).__name__}, and is read back as another value"
 
 
 def _part(name: str, say: Callable[[], Any], read: Callable[[Any], Any] = read_back) -> Any:

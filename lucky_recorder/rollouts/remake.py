@@ -9,6 +9,7 @@ import copy
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ from lucky_recorder.storage.untrusted import format_errors
 _NOT_COMPARED = (keys.INDEX, keys.EPISODE_INDEX, keys.TASK_INDEX, keys.FRAME_FLAGS, keys.SUCCESS, *keys.ENTITY_COLUMNS)
 _MODES = {label.entity_column: mode for mode, label in keys.MODES.items()}
 _LONGEST_SEED = 1000
+# Arguments that were masked, each of which is named.
+_MOST_NAMED = 5
 _WRAPPERS = "gymnasium.wrappers"
 # They film or show, and change nothing of what an environment does.
 _SHOWING = ("RecordVideo", "HumanRendering", "RenderCollection")
@@ -67,7 +70,8 @@ class Remade(NamedTuple):
         columns: The columns that were compared.
         left_out: Those that cannot be: what made them is not known here.
         difference: The first place where they differ; None where they are the same.
-        changed: What is other than it was when the episode was recorded, in words: versions, the model.
+        changed: What is other than it was when the episode was recorded, in words: versions, the model, arguments of the
+            environment that were masked, or that JSON gives back as something else.
     """
 
     rows: int
@@ -255,7 +259,7 @@ def _recorder(session: Session, spec: EnvSpec, robots: tuple[str, ...] | None, f
 def _raised(error: Exception, spec: EnvSpec) -> str:
     """Say what an environment has raised, and that an argument of it was hidden: that may be why."""
     masked = _masked(_arguments(spec.kwargs, [wrapper.kwargs for wrapper in spec.additional_wrappers]))
-    return "; ".join([f"{type(error).__name__}: {shown(str(error))}", *masked])
+    return "; ".join([f"{type(error).__name__}: {shown(str(error))}", *islice(masked, _MOST_NAMED)])
 
 
 def _actions(env: RecordSession, table: pa.Table) -> Iterator[Any]:
@@ -339,7 +343,7 @@ def _changes(entry: Mapping[str, Any], again: Session) -> Iterator[str]:
     if isinstance(entry.get("env_error"), str):
         yield f"the environment's arguments: {shown(entry['env_error'])}"
     wrappers = [_object(wrapper).get("kwargs") for wrapper in spec.get("additional_wrappers") or ()]
-    yield from _masked(_arguments(spec.get("kwargs"), wrappers))
+    yield from islice(_masked(_arguments(spec.get("kwargs"), wrappers)), _MOST_NAMED)
     sums = [_object(e.get("model")).get("sha256") for e in (entry, now)]
     if sums[0] != sums[1]:
         yield f"the model: its sum was {shown(sums[0])}, and is {shown(sums[1])}"
@@ -358,7 +362,7 @@ def _masked(value: Any, name: str = "") -> Iterator[str]:
             yield from _masked(one, f"{name}.{key}".lstrip("."))
     elif isinstance(value, list | tuple):
         for number, one in enumerate(value):
-            yield from _masked(one, f"{name}[{number}]")
+            yield from _masked(one, f"{name}.{number}")
 
 
 def _object(value: Any) -> Mapping[str, Any]:
