@@ -131,9 +131,9 @@ def _described(env: Any) -> dict[str, Any]:
             why = "it has no spec: it was not made with gymnasium.make"
             return {"env": None, "env_error": why}
         written = json.loads(spec.to_json())
-        name, why = _unwritable(written, "")
-        if why is not None:
-            return {"env": None, "env_error": _told(f"{name}: {type(why).__name__}: {shown(str(why))}")}
+        name, raised = _unwritable(written, "")
+        if raised is not None:
+            return {"env": None, "env_error": _told(f"{name}: {type(raised).__name__}: {shown(str(raised))}")}
         if json_cost(json.dumps(written).encode()) > _LARGEST_SPEC:
             return {"env": None, "env_error": f"it takes more than {_LARGEST_SPEC} bytes of memory"}
         altered = list(islice(_altered(_arguments(spec), _arguments_of(written), ""), 5))

@@ -54,11 +54,12 @@ _KEY = re.compile(
     r"\b(?:hf_|gh[oprsu]_|github_pat_|glpat-|npm_|pypi-|sk-|sk_live_|rk_live_|xox[abeprs]-|AKIA|ASIA|AIza)"
     r"[A-Za-z0-9_-]{8,}|\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?"
 )
-_ADDRESS = re.compile(r"(?<=://)[^/\s?#\"']+@|(?<![\w/@\\])[\w.+-]{2,}:[^\s/@:\"'\\]+@(?=[\w.-])")
+_ADDRESS = re.compile(r"(?<=://)[^/\s?#\"']+@|(?<![\w.+\-/@\\])[\w.+-]{2,}:[^\s/@:\"'\\]+@(?=[\w.-])")
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 _HEADER = re.compile(r"(\s*(?P<name>[A-Za-z][\w-]*)\s*:\s*)\S.*", re.DOTALL)
 _AUTHORIZATION = re.compile(r"(authorization[\"']?\s*[:=]\s*)(?:[a-z]+\s+)?(?![\[{(\\])[^\s\"',;}]+", re.IGNORECASE)
-_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_][\w.\-]*)(?:\\*[\"'])?\s*[:=]\s*")
+# From a name's beginning only: a long text is gone through once.
+_ASSIGNED = re.compile(r"(?<![\w.\-])(?P<name>[\w.\-]+)(?:\\*[\"'])?\s*[:=]\s*")
 # A value in quotes; a list, an object or a quote within a quote, which is hidden up to the text's end; a word.
 _VALUE = re.compile(
     r"(?P<quote>[\"'])(?:\\.|(?!(?P=quote))[^\\])*\\?(?P=quote)?|(?:[\[{(]|\\+[\"']).*|(?!//)[^\s,;&}\])\"']+",

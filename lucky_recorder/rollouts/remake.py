@@ -70,8 +70,8 @@ class Remade(NamedTuple):
         columns: The columns that were compared.
         left_out: Those that cannot be: what made them is not known here.
         difference: The first place where they differ; None where they are the same.
-        changed: What is other than it was when the episode was recorded, in words: versions, the model, arguments of the
-            environment that were masked, or that JSON gives back as something else.
+        changed: What is other than it was when the episode was recorded, in words: versions, the model, and arguments
+            of the environment that were masked, or that JSON gives back as something else.
     """
 
     rows: int

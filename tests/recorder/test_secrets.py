@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -117,3 +118,11 @@ def test_an_environment_s_arguments() -> None:
 )
 def test_lists_and_pairs_of_arguments(given: dict[str, Any], told: dict[str, Any]) -> None:
     assert in_values(given) == told
+
+
+@pytest.mark.parametrize("text", ["a" * 200_000, "a.-" * 70_000, "-" * 200_000, "password" * 20_000, "[" * 200_000])
+def test_a_long_text_is_gone_through_once(text: str) -> None:
+    # Each letter against all others would take minutes.
+    began = time.process_time()
+    assert in_text(text) == text
+    assert time.process_time() - began < 5
