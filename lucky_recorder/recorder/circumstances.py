@@ -19,6 +19,9 @@ from lucky_recorder.storage.untrusted import parsed
 # Beside a reset's options: the types of the arrays that stand there as lists, and what is no JSON, as its repr.
 _NUMBERS = frozenset(np.dtype(kind).newbyteorder(order).str for kind in "?bBhHiIlLqQefd" for order in ("<", ">"))
 ARRAYS, NOT_JSON = "lucky_recorder.arrays", "lucky_recorder.not_json"
+_TYPE, _SHAPE = "dtype", "shape"
+# What is raised where a value is no JSON, or none that is read.
+_NO_JSON = (TypeError, ValueError, RecursionError, MemoryError)
 
 
 class Circumstances:
@@ -80,18 +83,19 @@ def plain_options(options: Mapping[Any, Any] | None) -> dict[str, Any] | None:
     """Return a reset's options as plain JSON values; None where there are none. It never raises.
 
     Arrays of numbers become lists, and numbers of numpy's become plain ones: their types stand beside them, under
-    `ARRAYS`. What is no JSON stands there as its ``repr``, cut short, under `NOT_JSON`.
+    `ARRAYS`, and the shape too where the list does not say it. What is no JSON, or would be read back as something
+    else, stands there as its ``repr``, cut short, under `NOT_JSON`.
     """
     if not options:
         return None
     plain, arrays, rest = {}, {}, {}
     try:
         for key, value in options.items():
-            is_array = isinstance(value, np.ndarray | np.generic) and value.dtype.str in _NUMBERS
-            if is_array and _is_json(value.tolist()):
-                plain[str(key)], arrays[str(key)] = value.tolist(), value.dtype.str
-            elif isinstance(key, str) and _is_json(value):
-                plain[key] = json.loads(json.dumps(value))
+            is_named = isinstance(key, str) and key not in (ARRAYS, NOT_JSON)
+            if is_named and _is_array(value) and _is_json(value.tolist()):
+                plain[key], arrays[key] = value.tolist(), _kind(value)
+            elif is_named and _is_json(value):
+                plain[key] = read_back(value)
             else:
                 rest[str(key)] = shown(value)
         said = plain | dict(_beside(arrays, rest))
@@ -102,17 +106,26 @@ def plain_options(options: Mapping[Any, Any] | None) -> dict[str, Any] | None:
     return {NOT_JSON: {"options": shown(options)}}
 
 
-def _beside(arrays: Mapping[str, str], rest: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _is_array(value: Any) -> bool:
+    """Tell whether a value is an array of numbers or a number of numpy's: no masked array, which is more than that."""
+    return (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype.str in _NUMBERS
+
+
+def _kind(value: Any) -> str | dict[str, Any]:
+    """Return what a list, or a number, does not say of the array that it was."""
+    is_told = isinstance(value, np.generic) or (value.ndim > 0 and value.size > 0)
+    return str(value.dtype.str) if is_told else {_TYPE: value.dtype.str, _SHAPE: list(value.shape)}
+
+
+def _beside(arrays: Mapping[str, Any], rest: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     return ((name, said) for name, said in ((ARRAYS, arrays), (NOT_JSON, rest)) if said)
 
 
 def _is_json(value: Any) -> bool:
     """Tell whether JSON holds a value as it is: no tuple, which would be read back as a list."""
     try:
-        written = json.dumps(value, allow_nan=False, ensure_ascii=False)
-        written.encode()
-        return bool(json.loads(written) == value)
-    except (TypeError, ValueError, RecursionError):
+        return bool(read_back(value) == value)
+    except _NO_JSON:
         return False
 
 
@@ -122,15 +135,34 @@ def given_options(plain: Mapping[str, Any]) -> dict[str, Any] | None:
     if NOT_JSON in plain or not isinstance(arrays, Mapping):
         return None
     given = {key: value for key, value in plain.items() if key != ARRAYS}
-    for key, kind in arrays.items():
-        # Whoever has written them: numbers, and no type that takes more than one of these.
-        if key not in given or kind not in _NUMBERS:
-            return None
-        try:
-            given[key] = np.asarray(given[key], np.dtype(kind))
-        except (TypeError, ValueError, OverflowError):
-            return None
-    return given
+    try:
+        return given | {key: _array(given[key], kind) for key, kind in arrays.items()}
+    except (KeyError, TypeError, ValueError, OverflowError):  # whoever has written them
+        return None
+
+
+def _array(value: Any, kind: Any) -> Any:
+    """Return the array, or the number of numpy's, that a list or a number was."""
+    is_shaped = isinstance(kind, Mapping)
+    name = kind[_TYPE] if is_shaped else kind
+    # Numbers, and no type that takes more than one of these.
+    if name not in _NUMBERS:
+        raise ValueError(f"{shown(name)} is no type of numbers")
+    array = np.asarray(value, np.dtype(name))
+    return array.reshape(kind[_SHAPE]) if is_shaped else array if array.ndim else array[()]
+
+
+def read_back(value: Any) -> Any:
+    """Return a value as it is read back, once it is written as JSON: with lists for tuples, and texts for all names.
+
+    Raises:
+        ValueError: If the reader would refuse it: it is no JSON, is nested too deep, or takes too much memory. Also
+            `TypeError`, `RecursionError` or `MemoryError`.
+    """
+    # Deeper within others than it stands in any file.
+    text = json.dumps([[[[[value]]]]], allow_nan=False, ensure_ascii=False)
+    (((((read,),),),),) = parsed(text.encode())
+    return read
 
 
 def plain_values(said: Mapping[str, Any], reserved: Collection[str] = ()) -> dict[str, Any]:
@@ -158,10 +190,8 @@ def _given_back(name: str, value: Any) -> Any:
         SettingsError: If it is no JSON, or would be another value then.
     """
     try:
-        # With its name, and deeper within others than it stands in any file.
-        text = json.dumps([[[[{name: value}]]]], allow_nan=False, ensure_ascii=False)
-        ((((read,),),),) = parsed(text.encode())
-    except (TypeError, ValueError, RecursionError, MemoryError) as error:
+        read = read_back({name: value})
+    except _NO_JSON as error:
         raise SettingsError.of(name, value, f"give plain JSON values ({error})") from None
     # A list for a tuple, a text for a name that is a number.
     if read[name] != value:

@@ -11,11 +11,13 @@ import copy
 import hashlib
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lucky_recorder.capture.door import simulator
@@ -23,6 +25,8 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.errors import shown
 from lucky_recorder.lazy import lazy
 from lucky_recorder.recorder import secrets
+from lucky_recorder.recorder.circumstances import read_back
+from lucky_recorder.storage.untrusted import json_cost
 from lucky_recorder.version import __version__
 
 if TYPE_CHECKING:
@@ -35,6 +39,9 @@ else:
 _PACKAGES = ("mujoco", "gymnasium", "numpy", "pyarrow", "av")
 # The longest wait for each of git's two answers.
 _GIT_S = 1.0
+# What an environment's spec may take in memory where it is read: a file holds those of many recordings.
+_LARGEST_SPEC = 4 << 20
+_logger = logging.getLogger("lucky_recorder")
 
 
 class Origin:
@@ -74,21 +81,23 @@ class Origin:
     def told(self) -> dict[str, Any]:
         """Return what holds for the whole recording."""
         packages = (*_PACKAGES, *([self._package] if self._package not in (None, "lucky_recorder") else []))
-        return {
-            **self._env,
-            "command": secrets.in_command(self._command),
-            "python": platform.python_version(),
-            "packages": {"lucky_recorder": __version__, **dict(_versions(packages))},
-            "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
-            "git": _git(self._folder, self._patience),
+        parts: dict[str, Callable[[], Any]] = {
+            "command": lambda: list(map(_writable, secrets.in_command(self._command))),
+            "python": lambda: platform.python_version(),
+            "packages": lambda: {"lucky_recorder": __version__, **dict(_versions(packages))},
+            "platform": lambda: f"{platform.system()} {platform.release()} {platform.machine()}",
+            "git": lambda: _git(self._folder, self._patience),
         }
+        return {**self._env, **{name: _part(name, say) for name, say in parts.items()}}
 
     def model(self) -> session_log.Model | None:
         """Return the model that it began with, and let go of it."""
         model, self._model = self._model, None
         if model is None:
             return None
-        content = simulator.model_bytes(model)
+        content = _part("model", lambda: simulator.model_bytes(model), lambda found: found)
+        if content is None:
+            return None
         self._sum = hashlib.sha256(content).digest()
         return session_log.Model(content, simulator.MODEL_SUFFIX, self._is_kept)
 
@@ -121,9 +130,73 @@ def _described(env: Any) -> dict[str, Any]:
         if spec is None:
             why = "it has no spec: it was not made with gymnasium.make"
             return {"env": None, "env_error": why}
-        return {"env": secrets.in_values(json.loads(spec.to_json()))}
+        written = json.loads(spec.to_json())
+        name, raised = _unwritable(written, "")
+        if raised is not None:
+            return {"env": None, "env_error": _told(f"{name}: {type(raised).__name__}: {shown(str(raised))}")}
+        if json_cost(json.dumps(written).encode()) > _LARGEST_SPEC:
+            return {"env": None, "env_error": f"it takes more than {_LARGEST_SPEC} bytes of memory"}
+        altered = list(islice(_altered(_arguments(spec), _arguments_of(written), ""), 5))
+        told = {"env_error": _told("; ".join(altered))} if altered else {}
+        return {"env": secrets.in_values(written), **told}
     except Exception as error:  # whatever an environment raises when it is asked
-        return {"env": None, "env_error": secrets.in_text(f"{type(error).__name__}: {shown(str(error))}")}
+        return {"env": None, "env_error": _told(f"{type(error).__name__}: {shown(str(error))}")}
+
+
+def _told(text: str) -> str:
+    return _writable(secrets.in_text(text))
+
+
+def _writable(text: str) -> str:
+    """Return a text that can be written: a file's name may have bytes that are none."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _unwritable(value: Any, name: str) -> tuple[str, Exception | None]:
+    """Return where within a value something stands that cannot be written and read, and what is raised of it."""
+    try:
+        read_back(value)
+    except Exception as error:
+        inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        found = (_unwritable(one, f"{name}.{key}".lstrip(".")) for key, one in inside)
+        return next((place for place in found if place[1] is not None), (name, error))
+    return name, None
+
+
+def _arguments(spec: Any) -> dict[str, Any]:
+    return {"kwargs": spec.kwargs, "additional_wrappers": [wrapper.kwargs for wrapper in spec.additional_wrappers]}
+
+
+def _arguments_of(written: Mapping[str, Any]) -> dict[str, Any]:
+    wrappers = [wrapper["kwargs"] for wrapper in written["additional_wrappers"]]
+    return {"kwargs": written["kwargs"], "additional_wrappers": wrappers}
+
+
+def _altered(given: Any, read: Any, name: str) -> Iterator[str]:
+    """Say which arguments an environment would be given as something else, since JSON has no such thing."""
+    if isinstance(given, Mapping) and isinstance(read, Mapping):
+        for key, value in given.items():
+            if isinstance(key, str):
+                yield from _altered(value, read[key], f"{name}.{key}".lstrip("."))
+            else:
+                yield f"{name} has a name of type {type(key).__name__}, and it is read back as a text"
+    elif isinstance(given, list | tuple) and isinstance(read, list) and len(given) == len(read):
+        if isinstance(given, tuple):
+            yield f"{name} is a tuple, and is read back as a list"
+        for number, (one, other) in enumerate(zip(given, read, strict=True)):
+            yield from _altered(one, other, f"{name}.{number}")
+    elif given != read:
+        yield f"{name} is of type {type(given).__name__}, and is read back as another value"
+
+
+def _part(name: str, say: Callable[[], Any], read: Callable[[Any], Any] = read_back) -> Any:
+    """Return what is said of one thing, as it is read; None, and a line in the log, where it cannot be said."""
+    try:
+        return read(say())
+    except Exception as error:  # one thing that cannot be written costs none of the others
+        # A text: whoever keeps records would keep an error, and all that its traceback leads to.
+        _logger.warning("where the session comes from: %s is not noted: %s", name, _told(str(error)))
+        return None
 
 
 def _copied(model: mujoco.MjModel | None) -> mujoco.MjModel | None:

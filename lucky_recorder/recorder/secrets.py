@@ -5,19 +5,22 @@ A secret is known by the words of its name, so that an author and a tokenizer ar
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 MASK = "***"
 
 # Of which words a name is one of a secret: any of these, some in any place, some alone or at the end only.
-_ANYWHERE = {
-    *("password", "passwd", "passphrase", "passcode", "pwd", "pw", "secret", "secrets", "credential"),
-    *("credentials", "authorization", "bearer", "apikey", "apitoken", "authtoken", "token", "jwt", "cookie"),
+_SINGLE = {
+    *("password", "passwd", "passphrase", "passcode", "pwd", "pw", "secret", "credential", "authorization", "bearer"),
+    *("apikey", "apitoken", "authtoken", "jwt", "cookie"),
 }
-# Where words are written as one, as in PGPASSWORD.
-_ENDINGS = ("password", "passwd", "passphrase", "apikey")
+_ANYWHERE = {*_SINGLE, *(f"{word}s" for word in _SINGLE), "token"}
+# Where words are written as one, as in PGPASSWORD: what such a word says by itself, and where one is to be parted.
+_ENDINGS = tuple(f"{word}{s}" for word in ("password", "passwd", "passphrase", "apikey") for s in ("", "s"))
+_JOINED = re.compile(r"(\w+?)(tokens?|keys?|secrets?|auth|pass)")
 _AT_THE_END = {"auth", "oauth"}
 _ALONE = {"pass", "pat"}
 # Tokens that are counted, or are signs of a language model: then the word is no secret's.
@@ -26,15 +29,22 @@ _OF_TEXT = {
     *("embed", "bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "image", "action", "state"),
     "task",
 }
-# Tokens and keys that are secrets by what they are for: there are keys of streams and of dictionaries too.
+# Tokens, keys and passes that are secrets by what they are for: there are keys of streams and of dictionaries too.
+_OF_SERVICES = {"wandb", "hf", "huggingface", "openai", "aws", "azure", "gcp", "github", "gitlab", "hub"}
+_KEYS = {"api", "private", "access", "secret", "auth", "encryption", "signing", "ssh", *_OF_SERVICES}
 _PLAIN = {
-    "tokens": {"access", "api", "auth", "refresh", "hub", "session", "id"},
-    "key": {
-        *("api", "private", "access", "secret", "auth", "account", "encryption", "signing", "ssh", "service"),
-        *("client", "master", "shared", "deploy", "license", "session", "wandb", "hf", "huggingface"),
-        *("openai", "aws", "azure", "gcp"),
-    },
+    "tokens": {"access", "api", "auth", "refresh", "session", "id", "secret", *_OF_SERVICES},
+    "keys": _KEYS,
+    "key": {*_KEYS, "account", "service", "client", "master", "shared", "deploy", "license", "session"},
+    "pass": {"db", "user", "smtp", "ftp", "ssh", "mysql", "postgres", "redis", "admin", "root", "login", "mail"},
 }
+# An option that begins so is a switch: an option that follows it is no value of it.
+_SWITCHES = {*("use", "no", "with", "without", "has", "is", "ask", "prompt", "show", "hide", "enable", "disable")}
+
+# Options of several values, up to the next option.
+_SEVERAL = {word for word in (*_ANYWHERE, *_ENDINGS, *_PLAIN) if word.endswith("s")} - {"pass", "credentials"}
+# What an object says that it is the value of.
+_LABELS = ("name", "key", "header")
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAME = re.compile(r"[-+]*[A-Za-z_][\w.\-/]*")
@@ -44,19 +54,23 @@ _KEY = re.compile(
     r"\b(?:hf_|gh[oprsu]_|github_pat_|glpat-|npm_|pypi-|sk-|sk_live_|rk_live_|xox[abeprs]-|AKIA|ASIA|AIza)"
     r"[A-Za-z0-9_-]{8,}|\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?"
 )
-_ADDRESS = re.compile(r"(?<=://)[^/\s?#\"']+@|(?<![\w/@\\])[\w.+-]{2,}:[^\s/@:\"'\\]+@(?=[\w.-])")
+_ADDRESS = re.compile(r"(?<=://)[^/\s?#\"']+@|(?<![\w.+\-/@\\])[\w.+-]{2,}:[^\s/@:\"'\\]+@(?=[\w.-])")
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 _HEADER = re.compile(r"(\s*(?P<name>[A-Za-z][\w-]*)\s*:\s*)\S.*", re.DOTALL)
-_AUTHORIZATION = re.compile(r"(authorization[\"']?\s*[:=]\s*[\"']?)(?:[a-z]+\s+)?[^\s\"',;}]+", re.IGNORECASE)
-_ASSIGNED = re.compile(
-    r"(?P<name>[A-Za-z_][\w.\-]*)(?P<sign>[\"']?\s*[:=]\s*)"
-    r"(?P<value>\"[^\"]*\"|'[^']*'|(?!//)[^\s,;&}\])\"']+)"
+_AUTHORIZATION = re.compile(r"(authorization[\"']?\s*[:=]\s*)(?:[a-z]+\s+)?(?![\[{(\\])[^\s\"',;}]+", re.IGNORECASE)
+# From a name's beginning only: a long text is gone through once.
+_ASSIGNED = re.compile(r"(?<![\w.\-])(?P<name>[\w.\-]+)(?:\\*[\"'])?\s*[:=]\s*")
+# A value in quotes; a list, an object or a quote within a quote, which is hidden up to the text's end; a word.
+_VALUE = re.compile(
+    r"(?P<quote>[\"'])(?:\\.|(?!(?P=quote))[^\\])*\\?(?P=quote)?|(?:[\[{(]|\\+[\"']).*|(?!//)[^\s,;&}\])\"']+",
+    re.DOTALL,
 )
+_JSON = re.compile(r"\s*[\[{\"].*", re.DOTALL)
 
 
 def is_name(name: str) -> bool:
     """Tell whether a name is one of a secret, by its words: ``hub_token``, ``--wandb.apiKey``, ``X-Api-Key``."""
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = _words(name)
     if not words:
         return False
     said = {word for word in words if word in _ANYWHERE or word.endswith(_ENDINGS)}
@@ -67,46 +81,103 @@ def is_name(name: str) -> bool:
     return is_token or not beside.isdisjoint(_PLAIN.get(words[-1], ()))
 
 
+def _words(name: str) -> list[str]:
+    """Return the words of a name, in small letters and without numbers; two that are written as one are two."""
+    words: list[str] = []
+    for word in (found.lower() for found in _WORD.findall(name)):
+        joined = None if word in _ANYWHERE or word.endswith(_ENDINGS) else _JOINED.fullmatch(word)
+        words += joined.groups() if joined else [] if word.isdigit() else [word]
+    return words
+
+
+def _is_sure(name: str) -> bool:
+    """Tell whether what follows an option of a secret's name is its value, whatever it looks like: it is no switch."""
+    words = _words(name)
+    return words[0] not in _SWITCHES and words[-1] not in _AT_THE_END
+
+
 def in_text(text: str) -> str:
-    """Return a text without the secrets in it: keys, passwords in addresses, headers, values of names."""
+    """Return a text without the secrets in it: keys, passwords in addresses, headers, values of names, JSON."""
+    held = _held(text)
+    if held is not None:
+        told = in_values(held)
+        return text if told == held else json.dumps(told, ensure_ascii=False)
     header = _HEADER.fullmatch(text)
     if header is not None and "://" not in text and is_name(header["name"]):
         return f"{header[1]}{MASK}"
     text = _BEARER.sub(rf"\g<1>{MASK}", _ADDRESS.sub(f"{MASK}@", _KEY.sub(MASK, text)))
-    return _ASSIGNED.sub(_assigned, _AUTHORIZATION.sub(rf"\g<1>{MASK}", text))
+    return "".join(_unassigned(_AUTHORIZATION.sub(rf"\g<1>{MASK}", text)))
 
 
-def _assigned(match: re.Match[str]) -> str:
-    if not is_name(match["name"]):
-        return match[0]
-    quote = match["value"][0] if match["value"][0] in "\"'" else ""
-    return f"{match['name']}{match['sign']}{quote}{MASK}{quote}"
+def _held(text: str) -> Any:
+    """Return the values that a text of JSON holds; None where it is none."""
+    if not _JSON.fullmatch(text):
+        return None
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of one name only the last is a value, and the text has all of them.
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name is given twice")
+    return dict(pairs)
+
+
+def _unassigned(text: str) -> Iterator[str]:
+    """Yield a text's parts, without the values of secrets: what is assigned to another name may hold one itself."""
+    at, place = 0, _ASSIGNED.search(text)
+    while place is not None:
+        end = place.end()
+        value = _VALUE.match(text, end) if is_name(place["name"]) else None
+        if value is not None:
+            # Of two quotes the second may be missing.
+            quote = value["quote"] or ""
+            yield f"{text[at:end]}{quote}{MASK}{quote}"
+            at = end = value.end()
+        place = _ASSIGNED.search(text, end)
+    yield text[at:]
 
 
 def in_command(command: Iterable[str]) -> list[str]:
     """Return a command line without its secrets, be it ``--token VALUE``, ``--token=VALUE``, a header or a key."""
-    told: list[str] = []
-    hides_next, is_after_option = False, False
-    for argument in map(str, command):
+    return _in_list(map(str, command))
+
+
+def _in_list(values: Iterable[Any]) -> list[Any]:
+    """Return a list without its secrets, as if it were a command line."""
+    told: list[Any] = []
+    hidden_by, is_first, is_after_option = "", False, False
+    for value in values:
+        argument = value if isinstance(value, str) else ""
+        name, equals, rest = argument.partition("=")
+        is_option, is_named = name.startswith("-"), bool(_NAME.fullmatch(name))
+        is_secret = is_named and is_name(name)
         # What follows the name of a secret may begin as an option does: rather too much is hidden than too little.
-        if hides_next and not _OPTION.fullmatch(argument):
+        is_next = bool(_OPTION.fullmatch(argument))
+        is_hidden = bool(hidden_by) and (not is_next or (is_first and _is_sure(hidden_by)))
+        if is_hidden:
             told.append(MASK)
-            hides_next = is_after_option = False
-            continue
-        name, equals, value = argument.partition("=")
-        is_option = name.startswith("-")
-        is_secret = bool(_NAME.fullmatch(name)) and is_name(name)
-        hides_next = is_secret and not equals and (is_option or is_after_option)
-        if equals and (is_secret or is_option):
-            told.append(f"{name}={MASK if is_secret else in_text(value)}")
+        elif equals and (is_option or is_named):
+            told.append(f"{name}={MASK if is_secret else in_text(rest)}")
         else:
-            told.append(argument if hides_next else in_text(argument))
+            told.append(in_values(value))
+        is_first = not is_hidden or is_next
+        if not is_first:
+            # Of several it may have several.
+            hidden_by, is_after_option = hidden_by if _words(hidden_by)[-1] in _SEVERAL else "", False
+            continue
+        hidden_by = name if is_secret and not equals and (is_option or is_after_option) else ""
         is_after_option = is_option and not equals
     return told
 
 
 def in_values(value: Any, name: str = "") -> Any:
     """Return plain JSON values without the secrets in them.
+
+    Lists are looked through as command lines are, and two values as a name and its value.
 
     Args:
         value: The value.
@@ -115,7 +186,10 @@ def in_values(value: Any, name: str = "") -> Any:
     if is_name(name) and value is not None and not isinstance(value, bool):
         return MASK
     if isinstance(value, dict):
-        return {key: in_values(one, str(key)) for key, one in value.items()}
+        label = next((value[key] for key in _LABELS if isinstance(value.get(key), str)), "")
+        return {key: in_values(one, label if key == "value" else str(key)) for key, one in value.items()}
     if isinstance(value, list):
-        return [in_values(one) for one in value]
+        if len(value) == 2 and isinstance(value[0], str) and _NAME.fullmatch(value[0]) and is_name(value[0]):
+            return [value[0], in_values(value[1], value[0])]
+        return _in_list(value)
     return in_text(value) if isinstance(value, str) else value

@@ -9,6 +9,7 @@ import copy
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from lucky_recorder.capture.find import find_simulation
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, shown
 from lucky_recorder.recorder.circumstances import given_options
+from lucky_recorder.recorder.secrets import MASK
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.evaluate import to_env
 from lucky_recorder.session import provenance
@@ -33,6 +35,8 @@ from lucky_recorder.storage.untrusted import format_errors
 _NOT_COMPARED = (keys.INDEX, keys.EPISODE_INDEX, keys.TASK_INDEX, keys.FRAME_FLAGS, keys.SUCCESS, *keys.ENTITY_COLUMNS)
 _MODES = {label.entity_column: mode for mode, label in keys.MODES.items()}
 _LONGEST_SEED = 1000
+# Arguments that were masked, each of which is named.
+_MOST_NAMED = 5
 _WRAPPERS = "gymnasium.wrappers"
 # They film or show, and change nothing of what an environment does.
 _SHOWING = ("RecordVideo", "HumanRendering", "RenderCollection")
@@ -66,7 +70,8 @@ class Remade(NamedTuple):
         columns: The columns that were compared.
         left_out: Those that cannot be: what made them is not known here.
         difference: The first place where they differ; None where they are the same.
-        changed: What is other than it was when the episode was recorded, in words: versions, the model.
+        changed: What is other than it was when the episode was recorded, in words: versions, the model, and arguments
+            of the environment that were masked, or that JSON gives back as something else.
     """
 
     rows: int
@@ -213,7 +218,7 @@ def _played(
     except LuckyRecorderError:
         raise
     except Exception as error:  # whatever an environment raises that is given what somebody else has recorded
-        why = f"{type(error).__name__}: {shown(str(error))}"
+        why = _raised(error, spec)
         raise SettingsError.of("env", spec.id, f"does not take what is recorded: {why}") from error
     finally:
         env.close()
@@ -236,7 +241,7 @@ def _recorder(session: Session, spec: EnvSpec, robots: tuple[str, ...] | None, f
     try:
         env = gym.make(spec)
     except Exception as error:  # whatever an environment raises when it is made
-        why = f"{type(error).__name__}: {shown(str(error))}"
+        why = _raised(error, spec)
         raise SettingsError.of("env", spec.id, f"cannot be built here: {why}") from error
     return RecordSession(
         env,
@@ -249,6 +254,12 @@ def _recorder(session: Session, spec: EnvSpec, robots: tuple[str, ...] | None, f
         uneven_steps="allow",
         save_model=False,
     )
+
+
+def _raised(error: Exception, spec: EnvSpec) -> str:
+    """Say what an environment has raised, and that an argument of it was hidden: that may be why."""
+    masked = _masked(_arguments(spec.kwargs, [wrapper.kwargs for wrapper in spec.additional_wrappers]))
+    return "; ".join([f"{type(error).__name__}: {shown(str(error))}", *islice(masked, _MOST_NAMED)])
 
 
 def _actions(env: RecordSession, table: pa.Table) -> Iterator[Any]:
@@ -327,9 +338,31 @@ def _changes(entry: Mapping[str, Any], again: Session) -> Iterator[str]:
     for name, version in had.items():
         if name in has and has[name] != version:
             yield f"{name} {shown(version)}, now {shown(has[name])}"
+    spec = _object(entry.get("env"))
+    # Not what the arguments were, but what became of them.
+    if isinstance(entry.get("env_error"), str):
+        yield f"the environment's arguments: {shown(entry['env_error'])}"
+    wrappers = [_object(wrapper).get("kwargs") for wrapper in spec.get("additional_wrappers") or ()]
+    yield from islice(_masked(_arguments(spec.get("kwargs"), wrappers)), _MOST_NAMED)
     sums = [_object(e.get("model")).get("sha256") for e in (entry, now)]
     if sums[0] != sums[1]:
         yield f"the model: its sum was {shown(sums[0])}, and is {shown(sums[1])}"
+
+
+def _arguments(kwargs: Any, wrappers: list[Any]) -> dict[str, Any]:
+    return {"kwargs": kwargs, "additional_wrappers": wrappers}
+
+
+def _masked(value: Any, name: str = "") -> Iterator[str]:
+    """Name the arguments that were taken for secrets: the environment gets the mask in their place."""
+    if isinstance(value, str) and MASK in value:
+        yield f"the argument {name}: it was masked as a secret, and is {shown(value)} now"
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _masked(one, f"{name}.{key}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for number, one in enumerate(value):
+            yield from _masked(one, f"{name}.{number}")
 
 
 def _object(value: Any) -> Mapping[str, Any]:

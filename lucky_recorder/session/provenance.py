@@ -51,7 +51,15 @@ def read(files: Folder) -> tuple[dict[str, Any], ...]:
             raise FormatError(
                 f"{path}: {RECORDINGS}[{number}] {EPISODES}={said}: expected ranges, such as '0:40,52:60'"
             )
+        for name in (DISCARDED, LEFT_OUT):
+            if name in entry and not _are_seeds(entry[name]):
+                said = shown(entry[name])
+                raise FormatError(f"{path}: {RECORDINGS}[{number}] {name}={said}: expected a list of texts")
     return tuple(entries)
+
+
+def _are_seeds(value: object) -> bool:
+    return isinstance(value, list) and all(seed is None or isinstance(seed, str) for seed in value)
 
 
 def spans(text: object) -> list[range] | None:

@@ -17,6 +17,7 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.episode.keys import LONGEST_TEXT
 from lucky_recorder.recorder.circumstances import given_options, plain_options, plain_values
+from lucky_recorder.storage.untrusted import parsed
 from lucky_recorder.testing import CountEnv, check_koyu, check_session
 from tests.recorder.resetting import SameStep
 
@@ -102,7 +103,46 @@ def test_options_come_back_as_they_were() -> None:
     assert back["goal"].dtype == given["goal"].dtype
     assert back["flag"].dtype == bool
     assert given_options({"lucky_recorder.arrays": {"gone": "<f8"}}) is None
-    assert given_options({"goal": [1], "lucky_recorder.arrays": {"goal": "no dtype"}}) is None
+    for kind in ("no dtype", [], {"dtype": "<f8"}, {"dtype": "<f8", "shape": [2]}, {"dtype": "<f8", "shape": "a"}):
+        assert given_options({"goal": [1], "lucky_recorder.arrays": {"goal": kind}}) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.int64(3), np.float32(0.5), np.array(3), np.zeros((0, 3)), np.zeros(0, np.int8), np.ones((1, 2), ">i4"), 3, []],
+    ids=repr,
+)
+def test_a_value_of_any_shape_comes_back_as_what_it_was(value: Any) -> None:
+    plain = plain_options({"value": value})
+    assert plain is not None
+    back = given_options(json.loads(json.dumps(plain)))
+    assert back is not None
+    assert (type(back["value"]), np.shape(back["value"])) == (type(value), np.shape(value))
+    assert np.array_equal(back["value"], value)
+    assert getattr(back["value"], "dtype", None) == getattr(value, "dtype", None)
+
+
+def _nested(depth: int) -> list[Any]:
+    return [_nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {3: np.arange(2)},
+        {"a": np.ma.array([1.0, 2.0], mask=[True, False])},
+        {"a": {1: 2}},
+        {"a": _nested(70)},
+        {"lucky_recorder.arrays": {"a": "<f8"}, "a": 1},
+    ],
+    ids=["key", "masked", "inner key", "deep", "ours"],
+)
+def test_options_that_would_come_back_as_others_are_not_given_back(options: dict[Any, Any]) -> None:
+    said = plain_options(options)
+    assert said is not None
+    assert "lucky_recorder.not_json" in said
+    assert parsed(json.dumps(said).encode()) == said
+    assert given_options(said) is None
 
 
 # When.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 import lucky_recorder as lr
 from lucky_recorder.recorder import origin
@@ -237,9 +239,61 @@ def test_what_raises_when_it_is_asked_costs_no_episode(record: Any, run: Any, mo
     assert entry(recorded(env))["env_error"].startswith("RuntimeError: ")
     monkeypatch.setattr(origin.platform, "python_version", lambda: 1 / 0)
     with caplog.at_level(logging.WARNING):
-        session = recorded(record())
-    assert (len(session), session.provenance) == (1, ())
-    assert "division by zero" in caplog.text
+        said = entry(recorded(record()))
+    # What cannot be said costs itself alone.
+    assert (said["episodes"], said["python"], said["packages"]["numpy"]) == ("0:1", None, np.__version__)
+    assert "python is not noted: division by zero" in caplog.text
+
+
+def _nested(depth: int) -> list[Any]:
+    return [_nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    ("argument", "why"),
+    [
+        ((0.7, math.inf), "kwargs.argument.1: ValueError: "),
+        ({"a": math.nan}, "kwargs.argument.a: ValueError: "),
+        (10**5000, "ValueError: "),
+        (_nested(70), "objects in objects, more than 64 deep"),
+        ("\udcff", "kwargs.argument: UnicodeEncodeError: "),
+        ([0] * 100_000, "it takes more than 4194304 bytes of memory"),
+    ],
+    ids=["inf", "nan", "digits", "deep", "bytes", "long"],
+)
+def test_an_argument_that_cannot_be_written_costs_nothing_else(
+    record: Any, monkeypatch: pytest.MonkeyPatch, argument: Any, why: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["collect.py", "caf\udce9.toml"])
+    said = entry(recorded(record(Described(argument))))
+    assert said["env"] is None
+    assert why in said["env_error"]
+    # Nor does a file's name whose bytes are no text.
+    assert said["command"] == ["collect.py", "caf\\udce9.toml"]
+    assert said["packages"]["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize(
+    ("argument", "written", "why"),
+    [
+        ({"a": [(1, 2)]}, {"a": [[1, 2]]}, "kwargs.argument.a.0 is a tuple, and is read back as a list"),
+        ({1: 2}, {"1": 2}, "kwargs.argument has a name of type int, and it is read back as a text"),
+        ({"a": [1, 2.5, None, "é"]}, {"a": [1, 2.5, None, "é"]}, None),
+    ],
+)
+def test_an_argument_that_is_read_back_as_another_is_named(
+    record: Any, argument: Any, written: Any, why: str | None
+) -> None:
+    said = entry(recorded(record(Described(argument))))
+    assert (said["env"]["kwargs"], said.get("env_error")) == ({"argument": written}, why)
+
+
+class Described(CountEnv):
+    """Says that it was made with an argument."""
+
+    def __init__(self, argument: Any) -> None:
+        super().__init__()
+        self.spec = EnvSpec("Count-v0", "lucky_recorder.testing:CountEnv", kwargs={"argument": argument})
 
 
 def test_a_recording_that_goes_on_adds_its_own(record: Any, run: Any, monkeypatch: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,9 +48,25 @@ class Goal(CountEnv):
         return observation, self._start + float(action["move"].sum()) + int(action["mode"]), *rest
 
 
+class Worth(CountEnv):
+    """Gives a reward that an argument says, whose name is like a secret's; 7 where it is no number."""
+
+    def __init__(self, goal_token: Any = 0.0, scale: Any = (), render_mode: str | None = None) -> None:
+        super().__init__(length=4, render_mode=render_mode)
+        self._worth = goal_token if isinstance(goal_token, float) else 7.0
+
+    def step(self, action: Any) -> Any:
+        observation, _, *rest = super().step(action)
+        return observation, self._worth, *rest
+
+
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    ids = {"Goal-v0": f"{__name__}:Goal", "Count-v0": "lucky_recorder.testing:CountEnv"}
+    ids = {
+        "Goal-v0": f"{__name__}:Goal",
+        "Worth-v0": f"{__name__}:Worth",
+        "Count-v0": "lucky_recorder.testing:CountEnv",
+    }
     for name, entry_point in ids.items():
         gym.register(name, entry_point)
     yield
@@ -154,6 +171,24 @@ def test_other_versions_and_another_model_are_told(tmp_path: Path) -> None:
     assert found.is_same
     assert [one.split(",")[0] for one in found.changed[:1]] == ["mujoco '1.0'"]
     assert found.changed[1].startswith("the model: its sum was '000")
+
+
+def test_arguments_that_became_others_are_named(tmp_path: Path) -> None:
+    env = gym.make("Worth-v0", goal_token=2.0, scale=(1, 2))
+    path = recorded(env, tmp_path, mode="custom", gym_columns=True)
+    found = lr.remake(path, 0)
+    assert found.difference == Difference(0, "next.reward", 2.0, 7.0)
+    masked = "the argument kwargs.goal_token: it was masked as a secret, and is '***' now"
+    assert found.changed == (
+        "the environment's arguments: 'kwargs.scale is a tuple, and is read back as a list'",
+        masked,
+    )
+    # Where it cannot be built with the mask, too.
+    edited = json.loads((path / PROVENANCE).read_text())
+    edited["recordings"][0]["env"]["kwargs"]["unknown"] = 3
+    (path / PROVENANCE).write_text(json.dumps(edited))
+    with pytest.raises(lr.SettingsError, match=rf"cannot be built here: TypeError: .*; {re.escape(masked)}"):
+        lr.remake(path, 0)
 
 
 # What cannot be made again.

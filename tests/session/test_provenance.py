@@ -19,6 +19,7 @@ from lucky_recorder.session.layout import Chunking, is_own_file, is_own_folder
 from lucky_recorder.session.log import Combined, Model, Recorded
 from lucky_recorder.session.provenance import combined, of_episode, spans, text_of
 from lucky_recorder.session.sink import SessionSink
+from lucky_recorder.storage.untrusted import Folder
 from tests.session.building import Recording, arm_schema
 
 PROVENANCE = "meta/provenance.json"
@@ -329,3 +330,12 @@ def test_what_is_merged_of_a_session_that_was_cut_short_is_its_recordings(tmp_pa
     made = lr.merge([other.root, recording.root], tmp_path / NAME).path
     assert [(e["episodes"], e.get("command")) for e in content(made)] == [("0:1", None), ("1:4", ["a"])]
     assert check_session(made) == []
+
+
+@pytest.mark.parametrize("name", ["discarded_seeds", "left_out_seeds"])
+@pytest.mark.parametrize("said", [5, None, "abc", ["1", 2]], ids=repr)
+def test_seeds_that_are_no_list_of_texts_are_an_error_of_the_file(tmp_path: Path, name: str, said: Any) -> None:
+    (tmp_path / "meta").mkdir()
+    (tmp_path / PROVENANCE).write_text(json.dumps({"recordings": [{"episodes": "0:1", name: said}]}))
+    with pytest.raises(lr.FormatError, match=rf"provenance\.json: recordings\[0\] {name}=.*: expected a list of texts"):
+        provenance.read(Folder(tmp_path))

@@ -13,6 +13,7 @@ from lucky_recorder.storage.checksums import digest
 
 # Repeated on purpose: a check that used the writer's constants would not find a wrong one.
 PROVENANCE = "meta/provenance.json"
+_LEFT_OUT = "left_out_seeds"
 _MODEL = re.compile(r"meta/models/([0-9a-f]{64})\.(?:mjb|xml)")
 _SUM = re.compile(r"[0-9a-f]{64}")
 _SPAN = re.compile(r"(\d{1,9}):(\d{1,9})")
@@ -73,9 +74,10 @@ def _entry_faults(entry: Mapping[str, Any], episodes: int) -> Iterator[str]:
     # A recording that says nothing of itself has an entry only so that its episodes are not taken for another's.
     if not entry.keys() - {"episodes"}:
         return
-    seeds = entry.get("discarded_seeds")
-    if not isinstance(seeds, list) or not all(seed is None or isinstance(seed, str) for seed in seeds):
-        yield f"discarded_seeds is {shown(seeds)}, expected a list of texts"
+    # Only what was made of others has the second.
+    for name, seeds in (("discarded_seeds", entry.get("discarded_seeds")), (_LEFT_OUT, entry.get(_LEFT_OUT, []))):
+        if not isinstance(seeds, list) or not all(seed is None or isinstance(seed, str) for seed in seeds):
+            yield f"{name} is {shown(seeds)}, expected a list of texts"
     model = entry.get("model")
     if model is None:
         return

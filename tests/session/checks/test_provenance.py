@@ -30,7 +30,14 @@ def faults(copy: Path, *recordings: Any, model: bytes | None = b"model") -> list
 
 
 def test_a_good_one_has_none(copy: Path) -> None:
-    assert faults(copy, entry(episodes="0:2,4:7"), entry(episodes="2:2", model=None, discarded_seeds=["1", None])) == []
+    assert (
+        faults(
+            copy,
+            entry(episodes="0:2,4:7", left_out_seeds=["8", None]),
+            entry(episodes="2:2", model=None, discarded_seeds=["1", None]),
+        )
+        == []
+    )
 
 
 def test_a_model_that_nothing_names_is_none(copy: Path) -> None:
@@ -44,6 +51,10 @@ WRONG: list[tuple[Any, str]] = [
     (entry(episodes="0:8"), "recordings[0]: episodes is '0:8', expected ranges of the 7 that there are"),
     (entry(episodes=None), "recordings[0]: episodes is None"),
     (entry(discarded_seeds=[3]), "recordings[0]: discarded_seeds is [3], expected a list of texts"),
+    (entry(left_out_seeds=5), "recordings[0]: left_out_seeds is 5, expected a list of texts"),
+    (entry(left_out_seeds=None), "left_out_seeds is None"),
+    (entry(left_out_seeds="abc"), "left_out_seeds is 'abc'"),
+    (entry(left_out_seeds=["1", 2]), "left_out_seeds is ['1', 2]"),
     (entry(model={"sha256": "x"}), "expected its sha256 and its bytes"),
     (entry(model={"sha256": "0" * 64, "bytes": 5, "file": MODEL}), "expected it to be named by its sha256"),
     (entry(model={"sha256": SUM, "bytes": 5, "file": "../../etc/passwd"}), "expected it to be named by its sha256"),
