@@ -215,7 +215,8 @@ def missing(files: Folder, name: str, episode: int, robot: int | None = None) ->
     lost: Counter[str] = Counter()
     for rows in rows_in_batches(files, name, episode, list(dict.fromkeys([*gaps, *whose]))):
         for column in whose:
-            rows = rows.filter(pc.equal(rows[column], robot))
+            with format_errors(files.path / name):
+                rows = rows.filter(pc.equal(rows[column], robot))
         lost.update({c: int(have_gaps(rows[c].combine_chunks()).sum()) for c in gaps})
     return {c: lost[c] for c in gaps if lost[c]}
 
@@ -303,7 +304,8 @@ def entities(files: Folder, name: str, episode: int) -> tuple[int, ...]:
         for rows in rows_in_batches(files, name, episode, [column, keys.FRAME_INDEX]):
             ticks = rows[keys.FRAME_INDEX]
             first = first if first is not None or not len(ticks) else ticks[0]
-            ids += rows[column].filter(pc.equal(ticks, first)).to_pylist() if first is not None else []
+            with format_errors(files.path / name):
+                ids += rows[column].filter(pc.equal(ticks, first)).to_pylist() if first is not None else []
     except KeyError as error:
         raise FormatError(f"{files.path / name}: {error.args[0]}") from error
     if not ids or not all(type(i) is int for i in ids) or len(set(ids)) < len(ids):

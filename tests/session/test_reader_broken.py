@@ -279,3 +279,18 @@ def test_robots_whose_ids_are_no_numbers(copy: Path, kind: str) -> None:
         rewrite(path, changed)
     with pytest.raises(lr.FormatError, match=r"file-\d+\.parquet: robot_id: .* are no robots' ids"):
         Session(copy).entity_ids  # noqa: B018
+
+
+@pytest.mark.parametrize("column", ["frame_index", "robot_id"])
+def test_a_column_that_nothing_can_be_compared_with(copy: Path, column: str) -> None:
+    def changed(table: pa.Table) -> pa.Table:
+        return table.set_column(table.column_names.index(column), column, pa.array([[0.5]] * table.num_rows))
+
+    for path in copy.glob("data/*/*.parquet"):
+        rewrite(path, changed)
+    session = Session(copy)
+    with pytest.raises(lr.FormatError, match=r"file-\d+\.parquet: "):
+        session.entity_ids  # noqa: B018
+    if column == "robot_id":
+        with pytest.raises(lr.FormatError, match=r"file-\d+\.parquet: "):
+            session.episode(0).missing(1)
