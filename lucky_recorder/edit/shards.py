@@ -130,8 +130,8 @@ class Shards:
 
     @property
     def finished(self) -> list[Path]:
-        """The shards that hold an episode."""
-        return [path for path in self.sessions if has_episodes(path)]
+        """The shards that hold an episode, and those that cannot be read: nobody knows what is in them."""
+        return [path for path in self.sessions if _may_hold(path)]
 
     def merge(self, kept: Sequence[Kept], discarded: Sequence[str | None], on_episode: OnEpisode) -> Path:
         """Make the session, as `make_session` does, and remove the shards; returns the session.
@@ -201,21 +201,23 @@ class Shards:
             return ""
         resume = self.settings.resume
         try:
-            wanted = [(path, episode) for path in finished for episode in range(episodes(path))]
+            # One that cannot be read is named too: what is wrong with it, `merge` says.
+            counts = {path: _count(path) for path in finished}
+            wanted = [(path, episode) for path in finished for episode in range(counts[path])]
             there = [wanted[number] for number in self.added(wanted)]
         except LuckyRecorderError:  # it is told what is wrong anyway
             return ""
-        if resume is not None and len(there) == len(wanted):
+        if resume is not None and len(there) == len(wanted) and all(counts.values()):
             return _written([["recover", str(resume)]])
         parts, commands = [] if resume is None else [resume], []
         for path in finished:
             had = [str(episode) for shard, episode in there if shard == path]
             rest = self.folder / f"{path.parent.parent.name}_rest"
-            is_whole = len(had) == sum(shard == path for shard, _ in wanted)
-            if had and not is_whole:
+            if had and len(had) == counts[path]:
+                continue
+            if had:
                 commands.append(["delete", str(path), "--episodes", ",".join(had), "-o", str(rest)])
-            if not is_whole:
-                parts.append(rest if had else path)
+            parts.append(rest if had else path)
         return _written([*commands, ["merge", *map(str, parts), "-o", str(self.session)]])
 
 
@@ -228,8 +230,23 @@ def _begun(resume: Path | None) -> tuple[int, int]:
 
 
 def has_episodes(path: Path) -> bool:
-    """Tell whether a folder is a session that has an episode."""
+    """Tell whether a shard has an episode.
+
+    Raises:
+        FormatError: If it cannot be read: it may have some.
+    """
+    return episodes(path) > 0
+
+
+def _count(path: Path) -> int:
     try:
-        return len(Session(path)) > 0
+        return episodes(path)
     except LuckyRecorderError:
-        return False
+        return 0
+
+
+def _may_hold(path: Path) -> bool:
+    try:
+        return has_episodes(path)
+    except LuckyRecorderError:
+        return True
