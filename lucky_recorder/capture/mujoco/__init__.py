@@ -15,6 +15,7 @@ from lucky_recorder.capture.mujoco.saved import SUFFIX as MODEL_SUFFIX
 from lucky_recorder.capture.mujoco.saved import model_bytes
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds, scene_sizes
+from lucky_recorder.capture.mujoco.states import StateReader
 from lucky_recorder.capture.mujoco.substeps import Substeps
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Scan",
     "ScenePool",
     "Simulation",
+    "StateReader",
     "Substeps",
     "arm_columns",
     "calibration_of",
