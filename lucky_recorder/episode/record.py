@@ -153,7 +153,8 @@ class FinishedStates(NamedTuple):
         model: The model, as it was when the episode began.
         about: What its file says of itself: plain JSON values. Where its ``ended`` is False, nobody knows the last
             state and the last commands: they are NaN.
-        file: A finished file that holds all this already; None where it is to be written.
+        file: A finished file that holds all this already, where it is another session's; the arrays have no rows then.
+            None where it is to be written.
 
     The arrays can only be read; those of many ticks are in a file.
     """

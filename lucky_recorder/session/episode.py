@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,11 @@ class Episode(Told):
 
     def __repr__(self) -> str:
         return f"Episode({self.index}, length={self.length}, success={self.success})"
+
+    @property
+    def hz(self) -> Fraction:
+        """Data ticks per second, exact."""
+        return self._folder.hz
 
     @property
     def data_ticks(self) -> int:
@@ -308,6 +314,14 @@ class Episode(Told):
             path = self._folder.path / layout.states_model_file(digits)
             raise FormatError(f"{path}: holds another model than its name says (its sha256 differs)")
         return content
+
+    def states_path(self) -> Path:
+        """Return the path of the file that `states` reads.
+
+        Raises:
+            FormatError: If there is none.
+        """
+        return self._folder.files.file(self._states_file)
 
     @property
     def has_states(self) -> bool:

@@ -47,9 +47,10 @@ _CHUNK = r"chunk-\d{3}"
 _OWN_FILE = re.compile(
     rf"(?:{DATA}{_CHUNK}/(?:file-\d{{3}}\.parquet(?:\.\d{{1,9}}\.tmp)?|{LIDAR_PREFIX}[^/]+-\d{{3,}}\.(?:parquet|json|mp4))"
     rf"|{VIDEOS}{_KEY}/{_CHUNK}/file-\d{{3}}\.(?:mp4|mkv|json)"
-    rf"|{STATES}(?:{_CHUNK}/file-\d{{3}}\.parquet|models/[0-9a-f]{{64}}\.mjb)(?:\.tmp)?"
+    rf"|{STATES}(?:{_CHUNK}/file-\d{{3}}\.parquet|models/[0-9a-f]{{64}}\.mjb)"
     rf"|{EPISODES}/{_CHUNK}/file-\d{{3}}\.parquet|{META}/(?:(?:info|stats|checksums|provenance)\.json|tasks\.parquet)|{MODEL_FILE.pattern})(?:\.tmp)?"
     rf"|(?:{DATA}{LIDAR_PREFIX}|{VIDEOS}(?P<key>{_KEY})/(?P=key))[^/]*-take-\d{{6,}}\.(?:mp4|mkv)\.tmp"
+    rf"|{STATES}take-\d{{6,}}\.parquet\.tmp"
 )
 _OWN_FOLDER = re.compile(
     rf"{DATA[:-1]}(/{_CHUNK})?|{STATES[:-1]}(/{_CHUNK}|/models)?|{VIDEOS[:-1]}(/{_KEY}(/{_CHUNK})?)?|{META}(/episodes(/{_CHUNK})?|/models)?"
@@ -121,6 +122,11 @@ def scan_file(name: str, episode: int, files_per_chunk: int, suffix: str = ".par
 def states_file(place: Place) -> str:
     """Return the name of an episode's file of states within the session: at the place of its videos."""
     return STATES_PATH.format(**place._asdict())
+
+
+def states_take(take: int) -> str:
+    """Return the name of a file of states that is finished and has no place yet."""
+    return f"{STATES}take-{take:06d}.parquet{TEMPORARY}"
 
 
 def states_model_file(sha256: str) -> str:

@@ -119,9 +119,7 @@ LACKS: dict[str, tuple[dict[str, Callable[[Cart], None]], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", LACKS)
-def test_what_states_cannot_bring_back_is_said(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_states_cannot_bring_back_is_said(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     happens, lacks = LACKS[name]
     with caplog.at_level(logging.WARNING, "lucky_recorder"):
         session = kept(Cart(**happens), tmp_path)
