@@ -120,8 +120,8 @@ def test_sessions_with_and_without_do_not_go_together(session: Path, tmp_path: P
         lr.merge([session, wrapped.session_path], tmp_path / "new")
     for path, settings in ((wrapped.session_path, {"keep_states": True}), (session, {})):
         again = lr.RecordSession(Cart(), resume=path, data_hz=25, **settings)  # type: ignore[arg-type]
+        again.reset(seed=2)
         with pytest.raises(lr.SettingsError, match="states_path"):
-            again.reset(seed=2)
             push(again, 1)
 
 

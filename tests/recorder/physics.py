@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import mujoco
@@ -27,7 +27,7 @@ class Cart(gym.Env[Any, Any]):
         commands: The commands of each.
     """
 
-    metadata = {"render_modes": [], "render_fps": 50}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "render_fps": 50}
 
     def __init__(self, within: Happening | None = None, before: Happening | None = None, xml: str = XML) -> None:
         self.model = mujoco.MjModel.from_xml_string(xml)

@@ -15,7 +15,7 @@ from lucky_recorder.capture.mujoco.simulation import Simulation
 
 EVERYTHING = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 # What a step makes of a state. The rest of it is given to the step: commands, forces, what mocap bodies follow.
-_MADE = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
+_MADE = int(mujoco.mjtState.mjSTATE_FULLPHYSICS) | int(mujoco.mjtState.mjSTATE_WARMSTART)
 _SIZES = ("nq", "nv", "na", "nu", "nbody", "nmocap", "neq", "nuserdata", "npluginstate")
 
 
