@@ -1,8 +1,8 @@
 """A copy of a session for LeRobot: files are linked, and what LeRobot's readers cannot take is left out.
 
 Left out are lidar files, states, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth
-(unless asked for), columns in which a value is missing, texts that LeRobot takes for numbers, and episodes of which a linked
-camera has no video. One robot's rows are kept; lists of one value become plain columns.
+(unless asked for), columns in which a value is missing, texts that LeRobot takes for numbers, and episodes of which a
+linked camera has no video. One robot's rows are kept; lists of one value become plain columns.
 """
 
 from __future__ import annotations

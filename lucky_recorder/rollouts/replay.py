@@ -106,7 +106,9 @@ def _stepper(episode: Episode, kept: States) -> simulator.Replay:
         raise FormatError(f"{episode.states_path()}: {error}") from error
     said = (kept.about["sizes"]["state"], kept.about["sizes"]["nu"])
     if stepper.sizes != said:
-        raise FormatError(f"{episode.states_path()}: states and commands of {said} values, its model has {stepper.sizes}")
+        raise FormatError(
+            f"{episode.states_path()}: states and commands of {said} values, its model has {stepper.sizes}"
+        )
     return stepper
 
 

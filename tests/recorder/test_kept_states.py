@@ -283,3 +283,21 @@ def test_without_a_simulation_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(lr.SettingsError, match="keep_states=True: no MuJoCo model was found"):
         wrapped.reset()
     assert not list(tmp_path.iterdir())
+
+
+def test_each_lane_keeps_its_own(tmp_path: Path) -> None:
+    carts = [Cart(), Cart(xml=XML.replace('mass="1"', 'mass="2"'))]
+    vector = gym.vector.SyncVectorEnv([lambda: carts[0], lambda: carts[1]])
+    wrapped: Any = lr.RecordSession(vector, output_dir=tmp_path, keep_states=True)
+    wrapped.reset(seed=4)
+    for k in range(9):
+        wrapped.step(np.full((2, 1), np.sin(k)))
+    for lane in range(2):
+        wrapped.end_episode(lane, success=True)
+    wrapped.close()
+    session = check_session(wrapped.session_path)
+    assert len({episode.model() for episode in session}) == 2
+    for episode in session:
+        assert episode.lane is not None
+        assert np.array_equal(episode.states().states, carts[episode.lane].states)
+        assert lr.replay(session, episode.index).is_same

@@ -58,7 +58,11 @@ def changed(session: Path, tmp_path: Path, column: str, tick: int, value: int, a
 def test_an_episode_is_the_same_again_to_the_bit(session: Path) -> None:
     assert lr.replay(session, 0) == (40, None, 0, 0, ())
     assert lr.replay(lr.Session(session), 0).is_same
-    assert said(session, 0) == said(session, 0, "--verify") == (0, "episode 0: the same: 40 ticks, every state to the bit\n")
+    assert (
+        said(session, 0)
+        == said(session, 0, "--verify")
+        == (0, "episode 0: the same: 40 ticks, every state to the bit\n")
+    )
 
 
 def test_the_first_tick_that_differs_is_named_and_by_how_much(session: Path, tmp_path: Path) -> None:
