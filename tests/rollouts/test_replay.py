@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import mujoco
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from typer.testing import CliRunner
 import lucky_recorder as lr
 from lucky_recorder.cli.main import app
 from lucky_recorder.rollouts.replay import Difference
+from lucky_recorder.testing import check_session
 from tests.recorder.physics import XML, Cart, Happening, push
 
 FILE = "states/chunk-000/file-000.parquet"
@@ -164,3 +167,21 @@ def test_without_states_nothing_is_replayed(tmp_path: Path) -> None:
         lr.replay(wrapped.session_path, 0)
     assert said(wrapped.session_path, 0)[0] == 2
     assert said(wrapped.session_path, 7)[0] == 2
+
+
+def lifting(folder: Path) -> lr.RecordSession:
+    return lr.RecordSession(
+        gym.make("LuckyRecorder/PickCube-v0", max_episode_steps=12), output_dir=folder, keep_states=True
+    )
+
+
+def swaying(observation: Any) -> np.ndarray:
+    return np.full(6, np.sin(float(np.sum(observation[:3]))) * 0.3)
+
+
+def test_what_workers_have_recorded_is_replayed(tmp_path: Path) -> None:
+    summary = lr.collect(functools.partial(lifting, tmp_path), swaying, episodes=3, workers=2)
+    assert summary.path is not None
+    session = check_session(summary.path)
+    assert [lr.replay(session, index) for index in range(3)] == [(12, None, 0, 0, ())] * 3
+    assert len(list((session.path / "states/models").iterdir())) == 1

@@ -27,7 +27,6 @@ FULL: dict[str, Any] = {
     "episodes_per_file": 2,
     "cameras": [lr.Camera("wall", width=64, height=48)],
     "task": "info:task",
-    "keep_states": True,
 }
 
 
