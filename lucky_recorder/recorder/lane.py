@@ -83,7 +83,7 @@ class Lane:
         self._filler.attach(self._source)
         self.watch.attach(self._source, is_in_step=keeps_half)
         if self.trail is not None and self._source.states is not None:
-            self.trail.attach(self._source.states, self.ticks)
+            self.trail.attach(self._source.states, has_begun=self.ticks > 0 or keeps_half)
         self._cache()
 
     @property

@@ -60,15 +60,19 @@ class Trail:
         self._lacks: list[str] = []
         self._resets: list[int] = []
 
-    def attach(self, reader: simulator.StateReader, tick: int) -> None:
-        """Read another simulation from a tick on."""
+    def attach(self, reader: simulator.StateReader, has_begun: bool) -> None:
+        """Read another simulation from here on.
+
+        Args:
+            reader: Reads it.
+            has_begun: Whether the states that were taken before stay: a tick was settled, or is open.
+        """
         if reader is self._reader:
             return
-        if tick == 0:
+        if not has_begun or self._model is None:
             self._bind(reader)
             return
-        assert self._model is not None
-        if reader.model_file() != self._model.content:
+        if reader.model().content != self._model.content:
             self._lack(MODEL_REPLACED)
         self.is_lost |= (reader.size, len(reader.commands)) != (self._reader.size, len(self._reader.commands))
         self._reader = reader
@@ -97,9 +101,7 @@ class Trail:
 
     def _begin(self) -> None:
         # Another look at the first tick may find another model.
-        content = self._reader.model_file()
-        if self._model is None or self._model.content != content:
-            self._model = Model(content)
+        self._model = self._reader.model()
         self._note_callbacks()
 
     def _note_callbacks(self) -> None:
@@ -148,7 +150,7 @@ class Trail:
         if self._settled >= 0 and not self._is_cut:
             self._take_last(self._settled)
         self._note_callbacks()
-        if self._reader.model_file() != self._model.content:
+        if self._reader.model().content != self._model.content:
             self._lack(MODEL_CHANGED)
         self._is_closed = True
 

@@ -19,6 +19,7 @@ from lucky_recorder.session.states import SCHEMA
 from lucky_recorder.storage.untrusted import Folder, format_errors, parsed
 
 _SUM = re.compile(r"[0-9a-f]{64}")
+_RATE = re.compile(r"[0-9]{1,12}(/[0-9]{1,12})?")
 # Values of one state: no model of MuJoCo's is as large.
 _MOST_VALUES = 1 << 24
 
@@ -42,7 +43,7 @@ _ABOUT = {
     "sizes": _are_sizes,
     "timestep": lambda value: type(value) is float and 0 <= value < float("inf"),
     "model": lambda value: isinstance(value, str) and bool(_SUM.fullmatch(value)),
-    "hz": lambda value: isinstance(value, str),
+    "hz": lambda value: isinstance(value, str) and bool(_RATE.fullmatch(value)),
     "ticks_per_step": _is_whole,
     "physics_steps": lambda value: value is None or _is_whole(value),
     "ended": lambda value: isinstance(value, bool),

@@ -17,7 +17,7 @@ import pytest
 import lucky_recorder as lr
 from lucky_recorder.recorder import trail
 from lucky_recorder.testing import check_session
-from tests.recorder.physics import XML, Cart, push, state
+from tests.recorder.physics import EVERYTHING, XML, Cart, push, state
 
 
 def kept(env: Any, tmp_path: Path, steps: int = 30, **settings: Any) -> lr.Session:
@@ -301,3 +301,18 @@ def test_each_lane_keeps_its_own(tmp_path: Path) -> None:
         assert episode.lane is not None
         assert np.array_equal(episode.states().states, carts[episode.lane].states)
         assert lr.replay(session, episode.index).is_same
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_data_that_are_replaced_within_a_step_go_on(step: int, tmp_path: Path) -> None:
+    def anew(env: Cart) -> None:
+        if env.steps == step:
+            before, env.model = env.data, mujoco.MjModel.from_xml_string(XML)
+            env.data = mujoco.MjData(env.model)
+            mujoco.mj_setState(env.model, env.data, state(env.model, before), EVERYTHING)
+
+    env = Cart(before=anew)
+    states = kept(env, tmp_path, 8).episode(0).states()
+    assert np.array_equal(states.states, env.states)
+    assert np.array_equal(states.commands, env.commands)
+    assert states.not_brought_back == ()

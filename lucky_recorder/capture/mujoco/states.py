@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lucky_recorder.capture.mujoco import callbacks
 from lucky_recorder.capture.mujoco.saved import model_bytes
 from lucky_recorder.capture.mujoco.simulation import Simulation
+from lucky_recorder.episode.record import Model
 
 EVERYTHING = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 # What a step makes of a state. The rest of it is given to the step: commands, forces, what mocap bodies follow.
@@ -37,14 +38,18 @@ class StateReader:
         self.commands: NDArray[np.float64] = self._data.ctrl
         self.tried_s = 0.0
         self._tried: mujoco.MjData | None = None
+        self._known: Model | None = None
 
     def read(self, state: NDArray[np.float64]) -> None:
         """Copy the present state into an array of shape ``(size,)``; its first value is the time, in seconds."""
         mujoco.mj_getState(self._model, self._data, state, EVERYTHING)
 
-    def model_file(self) -> bytes:
-        """Return the model as it is now, as an MJB file."""
-        return model_bytes(self._model)
+    def model(self) -> Model:
+        """Return the model as it is now, as an MJB file: the same object as long as nothing of it has changed."""
+        content = model_bytes(self._model)
+        if self._known is None or self._known.content != content:
+            self._known = Model(content)
+        return self._known
 
     def callbacks(self) -> tuple[str, ...]:
         """Return the names of the user's callbacks that are installed."""
@@ -104,8 +109,8 @@ def next_state(
 def steps_between(first: float, last: float, timestep: float) -> int:
     """Return how many steps of the physics lie between two times, in seconds; 0 where it is none."""
     count = (last - first) / timestep if timestep > 0 else 0.0
-    # Beyond that it is no tick of a simulation, but two times of nothing.
-    return round(count) if 0 < count < 1e9 else 0
+    # Beyond that it is no tick of a simulation, but two times of nothing. Nobody could interrupt as many.
+    return round(count) if 0 < count < 1e6 else 0
 
 
 def made(model: mujoco.MjModel, data: mujoco.MjData, state: NDArray[np.float64]) -> bytes:

@@ -121,6 +121,9 @@ def test_other_columns(session: Path) -> None:
         ("physics_steps", -4),
         ("not_brought_back", [3]),
         ("mujoco", None),
+        ("hz", "-50"),
+        # As a fraction it would have a billion digits.
+        ("hz", "1e999999999"),
     ],
 )
 def test_a_footer_that_cannot_be(session: Path, field: str, value: Any) -> None:
@@ -141,7 +144,7 @@ def test_a_footer_that_says_nothing(session: Path) -> None:
     assert found(session) == {FILE: "its footer does not say what states it holds"}
 
 
-@pytest.mark.parametrize("hz", ["0", "x", "1/0", "-50"])
+@pytest.mark.parametrize("hz", ["0", "1/0"])
 def test_a_rate_that_is_none(session: Path, hz: str) -> None:
     note(session, {"hz": hz})
     assert found(session) == {FILE: f"hz is {hz!r}, expected ticks per second"}
