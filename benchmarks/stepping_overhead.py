@@ -54,7 +54,7 @@ class Slides(gym.Env[Any, Any]):
 
 
 def _xml(joints: int, actuators: int) -> str:
-    slide = '<body><joint name="j{0}" type="slide" range="-1 1"/><geom size="0.1"/></body>'
+    slide = '<body><joint name="j{0}" type="slide" range="-1 1"/><geom size="0.1" contype="0"/></body>'
     servo = '<position name="m{0}" joint="j{0}" ctrlrange="-2 2"/>'
     return f"""<mujoco><compiler autolimits="true"/>
     <worldbody>{"".join(slide.format(i) for i in range(joints))}</worldbody>
@@ -73,6 +73,8 @@ class Case(NamedTuple):
 CASES = (
     Case("arm, 7 joints", lambda: Slides(7, 7), 3.0, {}),
     Case("full scene, 287 joints", lambda: Slides(287, 21), 5.0, {"mode": "full_scene"}),
+    Case("arm, with states kept", lambda: Slides(7, 7), None, {"keep_states": True}),
+    Case("full scene, with states kept", lambda: Slides(287, 21), None, {"mode": "full_scene", "keep_states": True}),
     Case("arm, with gym_columns", lambda: Slides(7, 7), None, {"gym_columns": True}),
     Case(
         "arm, with an info column", lambda: Slides(7, 7), None, {"columns": [lr.Column("d", "info:is_success", "bool")]}

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lucky_recorder.rollouts.collect import collect
     from lucky_recorder.rollouts.evaluate import evaluate
     from lucky_recorder.rollouts.remake import remake
+    from lucky_recorder.rollouts.replay import replay
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
     from lucky_recorder.settings.column import Column
@@ -84,6 +85,7 @@ _HOMES = {
     "recover": "edit.recover",
     "remake": "rollouts.remake",
     "rename_task": "edit.merge",
+    "replay": "rollouts.replay",
     "select": "edit.select",
     "split": "edit.split",
     "trim": "edit.trim",
@@ -128,6 +130,7 @@ __all__ = [
     "recover",
     "remake",
     "rename_task",
+    "replay",
     "select",
     "split",
     "trim",

@@ -36,6 +36,7 @@ class Attached:
         captures: What takes the snapshots: one for each recorded camera, then one for each lidar, in the order of the
             settings.
         assets: What the rendering contexts were told of the model; None where nothing is drawn.
+        states: Reads the full states; None where they are not kept.
     """
 
     simulation: simulator.Simulation | None
@@ -44,6 +45,7 @@ class Attached:
     level: Sync
     captures: tuple[Capture, ...]
     assets: simulator.AssetWatch | None
+    states: simulator.StateReader | None
 
     @property
     def channels(self) -> tuple[Channel, ...]:
@@ -83,6 +85,7 @@ def attach(
         level_of(settings) if simulation else Sync.NOTHING,
         (*_cameras(settings, simulation, render, scenes or Scenes()), *_lidars(settings, simulation)),
         simulator.AssetWatch(simulation.model) if simulation and needs_gl(settings) else None,
+        _states(settings, simulation),
     )
 
 
@@ -194,3 +197,13 @@ def _lidar(simulation: simulator.Simulation | None, lidar: Lidar, index: int) ->
     # Only to refuse an unknown site now. The caster looks it up again, but after the session's folder is made.
     simulator.site_of(simulation.model, lidar)
     return simulator.capture_state(simulation, index)
+
+
+def _states(settings: RecorderSettings, simulation: simulator.Simulation | None) -> simulator.StateReader | None:
+    if not settings.keep_states:
+        return None
+    if simulation is None:
+        raise SettingsError.of(
+            "keep_states", True, "no MuJoCo model was found whose states could be kept; leave it out"
+        )
+    return simulator.StateReader(simulation)

@@ -100,6 +100,7 @@ class Source:
             streams=streams_of(settings, self.clocks, simulation),
             scans=scans_of(settings, self.clocks, simulation),
             has_rows=settings.record_data,
+            has_states=settings.keep_states,
         )
 
     def _look_through(self, attached: Attached) -> None:
@@ -178,6 +179,11 @@ class Source:
     def snapshot(self) -> Callable[[int], list[Snapshot]] | None:
         """The function that takes a snapshot of all that is due at a tick; None without cameras and lidars."""
         return self._schedule.snapshot if self.schema.streams or self.schema.scans else None
+
+    @property
+    def states(self) -> simulator.StateReader | None:
+        """What reads the full states; None where they are not kept."""
+        return self._attached.states
 
     @property
     def fingerprint(self) -> Callable[[], bytes] | None:

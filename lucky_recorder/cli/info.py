@@ -111,6 +111,7 @@ def _totals(session: Session) -> dict[str, object]:
         "duration": f"{seconds:.2f} s",
         "reproducible": "yes" if session.info.get("bit_reproducible") is True else "no",
         **_told(episodes),
+        **_states(episodes),
         **_origins(session),
     }
 
@@ -132,6 +133,12 @@ def _told(episodes: Sequence[Episode]) -> dict[str, object]:
     if annotated:
         said["annotated"] = f"{annotated} episodes" if annotated != 1 else "1 episode"
     return said
+
+
+def _states(episodes: Sequence[Episode]) -> dict[str, object]:
+    """Tell of how many episodes the simulation's states are kept; nothing of a session that keeps none."""
+    kept = sum(e.has_states for e in episodes)
+    return {"states": f"of {kept} episodes" if kept != 1 else "of 1 episode"} if kept else {}
 
 
 def _origins(session: Session) -> dict[str, object]:

@@ -18,6 +18,7 @@ from lucky_recorder.edit.fit import made_of, refuse_unlike
 from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
 from lucky_recorder.edit.source import Source
+from lucky_recorder.edit.states import given_states
 from lucky_recorder.edit.streams import Streams
 from lucky_recorder.edit.window import Window
 from lucky_recorder.episode import keys
@@ -144,9 +145,10 @@ class Assembly:
         record = part.source.read(episode, part.window, self.parts[0].source.schema, sink.root)
         videos, is_reproducible = streams.videos(episode, part.window, number)
         scans = streams.scans(episode, part.window, number)
+        states = given_states(episode, part.window, sink.root, number)
         tasks = dict(zip(record.tasks, self._renamed(record.tasks.values()), strict=True))
-        whole = replace(record, take=takes - 1, tasks=tasks, videos=videos, scans=scans, reproducible=is_reproducible)
-        sink.prepare(whole).commit()
+        record = replace(record, take=takes - 1, tasks=tasks, reproducible=is_reproducible)
+        sink.prepare(replace(record, videos=videos, scans=scans, states=states)).commit()
 
     def _has(self, number: int) -> bool:
         return self.recorded is not None and number in self.recorded.there

@@ -133,7 +133,9 @@ class Source:
         name = folder.read_data(episode.meta, lambda name: folder.files.file(name).relative_to(self.path).as_posix())
         entity = stored.entity_column(folder.files, name)
         where = str(self.path / name)
-        bare = Schema(entity, "", folder.robots, folder.hz, (), self._streams(), self._scans())
+        bare = Schema(
+            entity, "", folder.robots, folder.hz, (), self._streams(), self._scans(), has_states=folder.has_states
+        )
         rows = next(episode.batches(), None)
         if rows is None:
             raise FormatError(f"{where}: episode {episode.index} has no rows, so it does not show what its columns are")

@@ -31,7 +31,7 @@ POLICY_FEATURES = (OBSERVED, ACTION)
 POSES = "observation.camera_pose."
 DEPTH_SUFFIX, RGBD_SUFFIX = "_depth", "_rgbd"
 LIDAR_PREFIX = "lidar-"
-VIDEOS, DATA = "videos/", "data/"
+VIDEOS, DATA, STATES = "videos/", "data/", "states/"
 SESSIONS = "DataSessions"
 
 # How colour can be asked to be encoded, and how depth always is, in the words of ``video.codec``.
@@ -42,6 +42,9 @@ VIDEO_FORMATS = (H264, "hevc", "av1")
 FOOTER = b"lucky_recorder.episodes"
 # And the key under which it carries all else that meta/ says of the session, as it stood then.
 SESSION_FOOTER = b"lucky_recorder.session"
+
+# The key in the footer of a file of states under which it says what they are of, and what they cannot bring back.
+STATES_FOOTER = b"lucky_recorder.states"
 
 # What a column of one's own may hold: numpy's names, and text, which ``features`` and LeRobot call a string.
 NUMBERS = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")

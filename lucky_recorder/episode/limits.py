@@ -34,6 +34,8 @@ DEEPEST_JSON = 64
 MOST_PIXELS = 1 << 24
 # Frames of a video: what its index says of each takes about 100 bytes.
 MOST_FRAMES = 1_000_000
+# A model, with all its meshes and textures.
+LARGEST_MODEL = 2048 * MEGABYTE
 # A settings file is written by hand.
 LARGEST_SETTINGS = MEGABYTE
 # Characters of a text that are shown to a person.

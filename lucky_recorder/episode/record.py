@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -126,6 +128,44 @@ class FinishedScans(NamedTuple):
     proxy: VideoFile | None = None
 
 
+class Model:
+    """A model, as a file that its simulator reads.
+
+    Attributes:
+        content: The file's bytes.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    @cached_property
+    def sha256(self) -> str:
+        """The sum of the bytes, 64 hexadecimal digits: what the file is called by."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+class FinishedStates(NamedTuple):
+    """The full states of one episode's simulation.
+
+    Attributes:
+        states: The state before each base tick, and that after the last, float64, shape ``(ticks + 1, n)``.
+        commands: The commands that were applied in each tick, float64, shape ``(ticks, nu)``.
+        model: The model, as it was when the episode began.
+        about: What its file says of itself: plain JSON values. Where its ``ended`` is False, nobody knows the last
+            state and the last commands: they are NaN.
+        file: A finished file that holds all this already, where it is another session's; the arrays have no rows then.
+            None where it is to be written.
+
+    The arrays can only be read; those of many ticks are in a file.
+    """
+
+    states: NDArray[np.float64]
+    commands: NDArray[np.float64]
+    model: Model
+    about: Mapping[str, Any]
+    file: Path | None = None
+
+
 @dataclass(frozen=True)
 class EpisodeRecord:
     """A finished episode, the same for every format. It has no index yet: a format gives it one when it commits.
@@ -144,6 +184,7 @@ class EpisodeRecord:
             begin with has the next index that is free.
         videos: The finished file of each stream, by key; a failed stream has none.
         scans: The scans of each lidar, by name; a failed one has none.
+        states: The simulation's full states; None where they are not kept.
         reproducible: Whether the same run would give the same bytes again: seeded reset, software GL, CPU encoder.
         began_ns: When it began, nanoseconds since 1970; 0 where that is not known.
         events: What was marked within it, in order.
@@ -166,6 +207,7 @@ class EpisodeRecord:
     events: tuple[Event, ...] = ()
     about: About = field(default_factory=About)
     noted: Mapping[str, Any] | None = None
+    states: FinishedStates | None = None
 
     @property
     def end_reason(self) -> str:

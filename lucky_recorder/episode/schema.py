@@ -134,6 +134,7 @@ class Schema:
         streams: The video streams.
         scans: The lidars' scans.
         has_rows: Whether rows are written at all (``record_data``).
+        has_states: Whether the simulation's full states are kept (``keep_states``).
     """
 
     entity_column: str
@@ -144,6 +145,7 @@ class Schema:
     streams: tuple[Stream, ...] = ()
     scans: tuple[ScanStream, ...] = ()
     has_rows: bool = True
+    has_states: bool = False
 
     @property
     def leading(self) -> tuple[Field, ...]:

@@ -1,8 +1,8 @@
 """A copy of a session for LeRobot: files are linked, and what LeRobot's readers cannot take is left out.
 
-Left out are lidar files, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth (unless
-asked for), columns in which a value is missing, texts that LeRobot takes for numbers, and episodes of which a linked
-camera has no video. One robot's rows are kept; lists of one value become plain columns.
+Left out are lidar files, states, masks, combined RGBD files, cameras whose rate is no multiple of the data rate, depth
+(unless asked for), columns in which a value is missing, texts that LeRobot takes for numbers, and episodes of which a
+linked camera has no video. One robot's rows are kept; lists of one value become plain columns.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lucky_recorder.lerobot.plan import Plan, planned
 from lucky_recorder.session import layout
 from lucky_recorder.session.checks.vectors import values
 from lucky_recorder.session.episode import Episode
+from lucky_recorder.session.features import STATES_PATH
 from lucky_recorder.session.folder import CameraStream
 from lucky_recorder.session.metadata import CODEBASE_VERSION, VIEW, write_tasks
 from lucky_recorder.session.reader import Session
@@ -101,7 +102,7 @@ def _write_data(plan: Plan) -> Iterator[dict[str, Any]]:
     """Link or rewrite the data files; yields each episode's row of ``meta/episodes``."""
     first, linked = 0, Linked()
     for number, episode in enumerate(plan.episodes):
-        row = dict(episode.meta)
+        row = {name: value for name, value in episode.meta.items() if not name.startswith(keys.STATES)}
         if plan.keeps_data_files:
             place = layout.Place(row["chunk_index"], row["file_index"])
             linked.add(episode.data_path(), layout.data_path(plan.target, place))
@@ -211,7 +212,8 @@ def _write_meta(plan: Plan, rows: list[dict[str, Any]], stats: Mapping[str, Any]
             row |= {keys.video_column(stream.key, part): value for part, value in moved._asdict().items()}
         row |= {keys.META_CHUNK: 0, keys.META_FILE: 0, "tasks": list(episode.tasks)}
     fields = {f.name: f for f in session.episodes.schema} | {f.name: f for f in _ADDED}
-    kept = [f for f in fields.values() if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
+    own = [f for f in fields.values() if not f.name.startswith(keys.STATES)]
+    kept = [f for f in own if not f.name.startswith(keys.VIDEOS) or f.name.split("/")[1] in shown]
     table = pa.Table.from_pylist(rows, schema=pa.schema(kept))
     stage(
         layout.episodes_path(target, place),
@@ -258,7 +260,7 @@ def _info(plan: Plan, frames: int) -> dict[str, Any]:
         # The names of flags are those of bits, for every robot the same.
         own = features.keys() - set(keys.LEADING)
         features = {key: _of_one_robot(f, plan.robot) if key in own else f for key, f in features.items()}
-    info = {key: value for key, value in plan.session.info.items() if key != "video_path"}
+    info = {key: value for key, value in plan.session.info.items() if key not in ("video_path", STATES_PATH)}
     paths = {"data_path": layout.DATA_PATH} | ({"video_path": layout.VIDEO_PATH} if shown else {})
     robots = plan.session.robots
     return (

@@ -7,6 +7,7 @@ queue. So the takes come one after another, and nothing here needs a lock. What 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +22,8 @@ from lucky_recorder.recorder.tasks import ListedTasks
 from lucky_recorder.recorder.tracks import unlink
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.storage.space import Outlook, Taken, taken
+
+logger = logging.getLogger("lucky_recorder")
 
 
 class Closable(Protocol):
@@ -64,6 +67,7 @@ class Committer:
         self._losses = Losses()
         self._outlook = Outlook()
         self._has_warned = False
+        self._warned: set[str] = set()
         self.is_written = False
         self.is_seeded = True
 
@@ -171,6 +175,12 @@ class Committer:
         if not self._has_warned:
             self._counts.notice = self._outlook.warning(_taken(prepared, lambda one: one.claims()))
             self._has_warned = bool(self._counts.notice)
+
+    def warn(self, text: str) -> None:
+        """Log a warning, the first time only."""
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning("%s", text)
 
     # The end.
 

@@ -16,6 +16,7 @@ from lucky_recorder.capture.source import Source
 from lucky_recorder.recorder.buffer import EpisodeBuffer
 from lucky_recorder.recorder.filler import RowFiller
 from lucky_recorder.recorder.policies import Ran
+from lucky_recorder.recorder.trail import Trail
 from lucky_recorder.recorder.watch import Watch
 
 
@@ -27,6 +28,7 @@ class Lane:
     Attributes:
         buffer: The episode in flight.
         watch: Compares the simulation with itself.
+        trail: The full states of the episode; None where they are not kept.
         ticks: Finished ticks, at the base rate.
         snapshots: What cameras and lidars saw at the half tick that is open.
         resets: Robots whose reset was marked since the last look, None for all of them.
@@ -56,6 +58,7 @@ class Lane:
         self._hand_over = hand_over
         self._filler = RowFiller(self.buffer, source)
         self.watch = Watch(source)
+        self.trail = None if source.states is None else Trail(source.states, folder)
         self._seen_in: bytes | None = None
         self.resets: deque[int | None] = deque()
         self._cache()
@@ -79,6 +82,8 @@ class Lane:
         self.buffer.map_commands(self._source.commands())
         self._filler.attach(self._source)
         self.watch.attach(self._source, is_in_step=keeps_half)
+        if self.trail is not None and self._source.states is not None:
+            self.trail.attach(self._source.states, has_begun=self.ticks > 0 or keeps_half)
         self._cache()
 
     @property
@@ -107,6 +112,8 @@ class Lane:
         if self.resets:
             self._take_resets()
         self.watch.before_step(self.ticks)
+        if self.trail is not None:
+            self.trail.before(self.ticks)
         if self._sync is not None:
             self._sync()
         if self.ticks % self._ticks_per_row == 0:
@@ -156,6 +163,8 @@ class Lane:
         else:
             self._filler.check("after", self.ticks)
             self._filler.join(self.ticks, self._ends_the_rows_step(), is_cut)
+        if self.trail is not None:
+            self.trail.after(self.ticks, is_cut)
         # The order matters. An interrupt may strike between any two of these lines, and what has been counted by then
         # tells the worker how many ticks are whole: one whose snapshots were not handed over is not, nor is its row.
         snapshots, self.snapshots = self.snapshots, None
@@ -215,6 +224,8 @@ class Lane:
         while self.resets:
             self._filler.mark_reset(self.resets.popleft())
             self.watch.forgive_reset()
+            if self.trail is not None:
+                self.trail.mark_reset(self.ticks)
             self._drop_snapshots()
 
 

@@ -16,6 +16,7 @@ from lucky_recorder.episode.record import About, Outcome
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import LuckyRecorderError
 from lucky_recorder.recorder.buffer import EpisodeBuffer
+from lucky_recorder.recorder.trail import Trail
 
 
 class Layout(NamedTuple):
@@ -65,6 +66,7 @@ class Ended(NamedTuple):
         began_ns: When it began, nanoseconds since 1970.
         about: What else is known of it.
         lane: The number of its lane; 0 where that is the only one.
+        trail: Its full states; None where they are not kept.
     """
 
     take: int
@@ -78,6 +80,7 @@ class Ended(NamedTuple):
     began_ns: int
     about: About = About()
     lane: int = 0
+    trail: Trail | None = None
 
 
 class Counts:

@@ -271,6 +271,8 @@ class Take:
             self.fail(error)
             raise
         self.circumstances.freeze(self.moment)
+        if self.lane.trail is not None:
+            self.lane.trail.close()
         # Last: a frozen take is not asked again, so an interrupt must not leave one that was never asked.
         self.state = FROZEN
 
@@ -304,6 +306,8 @@ class Take:
         # a tick that is counted has handed its snapshots over, so they cannot be dropped.
         ticks, last_seen = lane.ticks, lane.last_seen
         lane.drop_half()
+        if lane.trail is not None:
+            lane.trail.close()
         return Ended(
             take=self.number,
             outcome=self.outcome,
@@ -315,4 +319,5 @@ class Take:
             is_seeded=self.is_seeded,
             began_ns=self.began_ns,
             about=self.circumstances.told(),
+            trail=lane.trail,
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import TASK_INDEX
-from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedVideo, Outcome, Reason
+from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedStates, FinishedVideo, Outcome, Reason
 from lucky_recorder.errors import CaptureError, StreamError
 from lucky_recorder.recorder.committer import Committer, as_ours
 from lucky_recorder.recorder.devices import Devices
@@ -203,11 +203,24 @@ class LaneWriter:
             tasks=self._committer.tasks.described(finished.columns[TASK_INDEX]),
             videos=videos,
             scans=scans,
+            states=self._states_of(ended),
             reproducible=self._committer.is_seeded and self.devices.draw_the_same_again(),
             began_ns=ended.began_ns,
             events=tuple(buffer.events),
             about=ended.about._replace(lane=ended.lane),
         )
+
+    def _states_of(self, ended: Ended) -> FinishedStates | None:
+        if ended.trail is None:
+            return None
+        states = ended.trail.finish(ended.ticks, self.devices.layout.clocks)
+        if states is None:
+            self._committer.warn("the states of an episode are not kept: its model was replaced by one of other states")
+            return None
+        _seal(states.states, states.commands)
+        for lack in states.about["not_brought_back"]:
+            self._committer.warn(f"states are kept, and cannot bring an episode back to the bit: {lack}")
+        return states
 
     # The end.
 

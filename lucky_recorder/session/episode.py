@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lucky_recorder.episode import keys
+from lucky_recorder.episode import keys, limits
 from lucky_recorder.errors import FormatError, VideoError, shown
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import layout, stored
 from lucky_recorder.session.about import Told
-from lucky_recorder.session.features import sizes_of
+from lucky_recorder.session.features import STATES_COLUMNS, STATES_PATH, sizes_of
 from lucky_recorder.session.folder import SessionFolder
+from lucky_recorder.session.kept_states import States
 from lucky_recorder.session.opened import DepthFrames, MaskFrames, Scans, channel_of, labels_of, scale_of
 
 if TYPE_CHECKING:
@@ -45,6 +48,11 @@ class Episode(Told):
 
     def __repr__(self) -> str:
         return f"Episode({self.index}, length={self.length}, success={self.success})"
+
+    @property
+    def hz(self) -> Fraction:
+        """Data ticks per second, exact."""
+        return self._folder.hz
 
     @property
     def data_ticks(self) -> int:
@@ -280,6 +288,50 @@ class Episode(Told):
         """
         files, name = self._folder.files, self._scan_file(lidar)
         return Scans(files, name)
+
+    def states(self) -> States:
+        """Open the full states of the episode's simulation, and its commands, tick by tick.
+
+        Raises:
+            FormatError: If there are none, or they are broken.
+        """
+        if not self.has_states:
+            raise FormatError(f"{self._folder.path}: episode {self.index} has no states: record with keep_states=True")
+        return States(self._folder.files, self._states_file)
+
+    def model(self) -> bytes:
+        """Return the MuJoCo model that the states are of, as the bytes of an MJB file.
+
+        MuJoCo of the version that ``states().about`` names reads it. It trusts such a file: read those of people whom
+        you trust.
+
+        Raises:
+            FormatError: If there is none, or it is another than the states say.
+        """
+        digits = self.states().about["model"]
+        content = self._folder.files.bytes(layout.states_model_file(digits), limits.LARGEST_MODEL)
+        if hashlib.sha256(content).hexdigest() != digits:
+            path = self._folder.path / layout.states_model_file(digits)
+            raise FormatError(f"{path}: holds another model than its name says (its sha256 differs)")
+        return content
+
+    def states_path(self) -> Path:
+        """Return the path of the file that `states` reads.
+
+        Raises:
+            FormatError: If there is none.
+        """
+        return self._folder.files.file(self._states_file)
+
+    @property
+    def has_states(self) -> bool:
+        """Whether its simulation's states are kept."""
+        return self._folder.has_states and self.meta.get(STATES_COLUMNS[0][0]) is not None
+
+    @property
+    def _states_file(self) -> str:
+        place = layout.Place(*(self._folder.count(self.meta, column) for column, _ in STATES_COLUMNS))
+        return self._folder.expand(STATES_PATH, **place._asdict())
 
     def has_masks(self, camera: str) -> bool:
         """Tell whether the episode has a mask stream of a camera."""

@@ -39,6 +39,9 @@ ABOUT_COLUMNS = (
 )
 # What says when it was recorded, in `meta/episodes` alone: without it the same run gives the same bytes.
 WHEN = (RECORDED_AT, DURATION)
+# Where an episode's states are, in sessions that keep them.
+STATES_COLUMNS = tuple((f"{keys.STATES}{part}", pa.int64()) for part in ("chunk_index", "file_index"))
+STATES_PATH = "states_path"
 _VIDEO_COLUMNS = (
     ("chunk_index", pa.int64()),
     ("file_index", pa.int64()),
@@ -60,16 +63,21 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, arrow_type(f)) for f in schema.fields])
 
 
-def episodes_schema(streams: Iterable[str], has_about: bool = True, more: Iterable[pa.Field] = ()) -> pa.Schema:
+def episodes_schema(
+    streams: Iterable[str], has_about: bool = True, more: Iterable[pa.Field] = (), has_states: bool = False
+) -> pa.Schema:
     """Return the one Parquet schema of every file under ``meta/episodes``; video columns may be null.
 
     Args:
         streams: The keys of the video streams that ``meta/`` speaks of.
         has_about: Whether it has `ABOUT_COLUMNS`: what an earlier version has begun, goes on without.
         more: Columns that are somebody's own; one of a name that is here already is left out.
+        has_states: Whether it says where states are.
     """
     videos = [(keys.video_column(key, part), kind) for key in streams for part, kind in _VIDEO_COLUMNS]
-    own = pa.schema([*_EPISODE_COLUMNS, *(ABOUT_COLUMNS if has_about else ()), *videos])
+    own = pa.schema(
+        [*_EPISODE_COLUMNS, *(ABOUT_COLUMNS if has_about else ()), *videos, *(STATES_COLUMNS if has_states else ())]
+    )
     return pa.schema([*own, *(field for field in more if field.name not in own.names)])
 
 

@@ -14,7 +14,7 @@ from lucky_recorder.episode import clock, keys, limits
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.session import layout, stored
 from lucky_recorder.session.carried import Carried, Row
-from lucky_recorder.session.features import episodes_schema, has_about, streams_of
+from lucky_recorder.session.features import STATES_PATH, episodes_schema, has_about, streams_of
 from lucky_recorder.session.found import Found, find
 from lucky_recorder.session.rowless import is_video_only
 from lucky_recorder.session.state import State
@@ -120,7 +120,7 @@ class SessionFolder:
         return State.IN_PROGRESS if is_held(self.path) else State.CUT_SHORT
 
     def _is_complete(self) -> bool:
-        parts = (keys.DATA, keys.VIDEOS, layout.META)
+        parts = (keys.DATA, keys.VIDEOS, keys.STATES, layout.META)
         names = [name for part in parts for name in self.files.files(part)]
         has_left = bool(reserve.left_in(self.path)) or any(map(layout.is_left_over, names))
         return not has_left and (self.is_video_only or self.is_current)
@@ -165,13 +165,18 @@ class SessionFolder:
             tables = [self.listed, found] if self.listed.num_rows else [found]
             return pa.concat_tables(tables, promote_options="default").sort_by(keys.EPISODE_INDEX)
 
+    @property
+    def has_states(self) -> bool:
+        """Whether it keeps the simulation's states."""
+        return STATES_PATH in self.info
+
     def table_of(self, rows: Sequence[Row]) -> pa.Table:
         """Return rows that data files carry as the table that ``meta/episodes`` will hold.
 
         Raises:
             FormatError: If a value is of another type, or there are absurdly many.
         """
-        schema = episodes_schema(streams_of(self.features), has_about(self.listed, rows))
+        schema = episodes_schema(streams_of(self.features), has_about(self.listed, rows), has_states=self.has_states)
         with format_errors(self.path / keys.DATA):
             if len(rows) * len(schema) > limits.MOST_CELLS:
                 raise ValueError(f"{len(rows)} episodes of {len(schema)} columns; at most {limits.MOST_CELLS} values")

@@ -10,13 +10,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, SESSIONS, VIDEOS, lidar_key
+from lucky_recorder.episode.keys import DATA, LIDAR_PREFIX, SESSIONS, STATES, VIDEOS, lidar_key
 from lucky_recorder.errors import StorageError
 from lucky_recorder.storage.names import part
 from lucky_recorder.storage.write import TEMPORARY, make_folder, storage_errors, sync_folder
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+# The simulation's states, where they are kept, and the models that they are of (an addition of ours).
+STATES_PATH = "states/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+STATES_MODEL = re.compile(rf"{STATES}models/(?P<sha256>[0-9a-f]{{64}})\.mjb")
 # What the folder of the shards is called that a session will be made of, after the session's name.
 SHARDS = ".shards"
 EPISODES_PATH = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
@@ -44,11 +47,13 @@ _CHUNK = r"chunk-\d{3}"
 _OWN_FILE = re.compile(
     rf"(?:{DATA}{_CHUNK}/(?:file-\d{{3}}\.parquet(?:\.\d{{1,9}}\.tmp)?|{LIDAR_PREFIX}[^/]+-\d{{3,}}\.(?:parquet|json|mp4))"
     rf"|{VIDEOS}{_KEY}/{_CHUNK}/file-\d{{3}}\.(?:mp4|mkv|json)"
+    rf"|{STATES}(?:{_CHUNK}/file-\d{{3}}\.parquet|models/[0-9a-f]{{64}}\.mjb)"
     rf"|{EPISODES}/{_CHUNK}/file-\d{{3}}\.parquet|{META}/(?:(?:info|stats|checksums|provenance)\.json|tasks\.parquet)|{MODEL_FILE.pattern})(?:\.tmp)?"
     rf"|(?:{DATA}{LIDAR_PREFIX}|{VIDEOS}(?P<key>{_KEY})/(?P=key))[^/]*-take-\d{{6,}}\.(?:mp4|mkv)\.tmp"
+    rf"|{STATES}take-\d{{6,}}\.parquet\.tmp"
 )
 _OWN_FOLDER = re.compile(
-    rf"{DATA[:-1]}(/{_CHUNK})?|{VIDEOS[:-1]}(/{_KEY}(/{_CHUNK})?)?|{META}(/episodes(/{_CHUNK})?|/models)?"
+    rf"{DATA[:-1]}(/{_CHUNK})?|{STATES[:-1]}(/{_CHUNK}|/models)?|{VIDEOS[:-1]}(/{_KEY}(/{_CHUNK})?)?|{META}(/episodes(/{_CHUNK})?|/models)?"
 )
 # Readers sort paths as text: chunk-1000 would come before chunk-999.
 _SESSION_NAME = re.compile(r"session_\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}")
@@ -112,6 +117,21 @@ def video_file(key: str, place: Place, suffix: str = ".mp4") -> str:
 def scan_file(name: str, episode: int, files_per_chunk: int, suffix: str = ".parquet") -> str:
     """Return a lidar file's name within the session: in the chunk of the episode's video, numbered by the episode."""
     return f"{DATA}chunk-{episode // files_per_chunk:03d}/{lidar_key(part(name))}-{episode:03d}{suffix}"
+
+
+def states_file(place: Place) -> str:
+    """Return the name of an episode's file of states within the session: at the place of its videos."""
+    return STATES_PATH.format(**place._asdict())
+
+
+def states_take(take: int) -> str:
+    """Return the name of a file of states that is finished and has no place yet."""
+    return f"{STATES}take-{take:06d}.parquet{TEMPORARY}"
+
+
+def states_model_file(sha256: str) -> str:
+    """Return the name of a model's file beside the states that are of it, by its sum."""
+    return f"{STATES}models/{sha256}.mjb"
 
 
 def episodes_path(root: Path, place: Place) -> Path:

@@ -18,6 +18,7 @@ from lucky_recorder.lazy import lazy
 from lucky_recorder.session import carried as footers
 from lucky_recorder.session import layout, metadata
 from lucky_recorder.session.carried import Carried
+from lucky_recorder.session.features import STATES_PATH
 from lucky_recorder.session.folder import SessionFolder
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def differences(folder: SessionFolder, schema: Schema, chunking: layout.Chunking
         A clause for each difference, with what the session has and what the recording would have.
     """
     given = recording(schema, chunking)
-    yield from compared(side(folder, "the session"), given, [f for f in given.info if f not in FREE])
+    yield from compared(
+        side(folder, "the session"), given, [f for f in {**given.info, STATES_PATH: ""} if f not in FREE]
+    )
 
 
 def recording(schema: Schema, chunking: layout.Chunking) -> Side:

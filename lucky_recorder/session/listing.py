@@ -42,4 +42,6 @@ def row_of(schema: Schema, chunking: Chunking, record: EpisodeRecord, episode: i
         times = {"from_timestamp": 0.0, "to_timestamp": float(one.file.frames / stream.rate)}
         said = chunking.video(episode)._asdict() | times
         row |= {keys.video_column(key, part): value for part, value in said.items()}
+    if record.states is not None:
+        row |= {f"{keys.STATES}{part}": number for part, number in chunking.video(episode)._asdict().items()}
     return row | dict(record.noted or {})

@@ -14,7 +14,7 @@ from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
 from lucky_recorder.session import layout, rows
-from lucky_recorder.session.features import END_REASON, episodes_schema, features
+from lucky_recorder.session.features import END_REASON, STATES_PATH, episodes_schema, features
 from lucky_recorder.session.log import Log
 from lucky_recorder.storage import named
 from lucky_recorder.storage.space import of_table
@@ -126,6 +126,7 @@ class MadeOf(NamedTuple):
 def info(schema: Schema, chunking: layout.Chunking) -> dict[str, Any]:
     """Return the content of ``info.json`` before anything is counted (spec: info.json)."""
     video = {"video_path": layout.VIDEO_PATH} if schema.streams else {}
+    states = {STATES_PATH: layout.STATES_PATH} if schema.has_states else {}
     described = {
         "codebase_version": CODEBASE_VERSION,
         "recorder_version": __version__,
@@ -143,6 +144,7 @@ def info(schema: Schema, chunking: layout.Chunking) -> dict[str, Any]:
         **_FILE_SIZES_MB,
         "data_path": layout.DATA_PATH,
         **video,
+        **states,
         "splits": {},
         "features": features(schema),
     }
@@ -259,7 +261,7 @@ class MetadataWriter:
         # One for all files, also those of earlier versions: LeRobot reads them as one table.
         noted = made_of.columns if made_of else ()
         has_about = END_REASON in made_of.columns.names if made_of else before.has_about
-        self._schema = episodes_schema([s.key for s in schema.described], has_about, noted)
+        self._schema = episodes_schema([s.key for s in schema.described], has_about, noted, schema.has_states)
         self._chunking = chunking
         self._every = every
         self._totals = before.totals

@@ -17,7 +17,7 @@ from lucky_recorder.session.features import episodes_schema
 from lucky_recorder.storage.untrusted import Folder, plain
 
 _FORMATS_OWN = frozenset(episodes_schema(()).names)
-_PREFIXES = ("data/", "meta/", "videos/")
+_PREFIXES = ("data/", "meta/", "videos/", "states/")
 _REMEDY = "give it one type in all files"
 
 

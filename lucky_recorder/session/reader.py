@@ -214,6 +214,11 @@ class Session:
         """List the folders under ``videos/`` that hold files; of a video only session, its streams."""
         return sorted({name.split("/")[1] for name in self._files.files(keys.VIDEOS) if name.count("/") > 1})
 
+    @property
+    def has_states(self) -> bool:
+        """Whether it was recorded to keep the simulation's states: see `Episode.states`."""
+        return self._folder.has_states
+
     @cached_property
     def lidars(self) -> tuple[str, ...]:
         """The names of the lidars whose files lie in ``data/``."""

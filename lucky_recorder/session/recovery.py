@@ -28,6 +28,7 @@ from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
 
 _META_FILE = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
+_FOLDERS = (keys.DATA, keys.VIDEOS, keys.STATES, layout.META)
 _UNFINISHED = "incomplete: it was being written when the recording was cut short"
 _OF_NONE = "of an episode whose rows were not finished when the recording was cut short"
 
@@ -89,7 +90,7 @@ def plan(path: Path) -> Plan:
 
 def _planned(path: Path) -> Plan:
     refuse_others(path)
-    refuse_linked(path, (keys.DATA.rstrip("/"), keys.VIDEOS.rstrip("/"), layout.META))
+    refuse_linked(path, tuple(folder.rstrip("/") for folder in _FOLDERS))
     files = Folder(path)
     found = find(files, (), None)
     if _says_nothing(files, found) and not is_video_only(path):
@@ -141,8 +142,8 @@ def _says_nothing(files: Folder, found: Found) -> bool:
 
 
 def _files(path: Path) -> list[str]:
-    """List what lies in the three folders that are a session's own; what lies beside them is the user's."""
-    found = [name for part in (keys.DATA, keys.VIDEOS, layout.META) for name in Folder(path).files(part)]
+    """List what lies in the folders that are a session's own; what lies beside them is the user's."""
+    found = [n for part in _FOLDERS for n in Folder(path).files(part) if part != keys.STATES or layout.is_own_file(n)]
     return [name for name in found if name not in (layout.CHECKSUMS_PATH, layout.UNFINISHED_SUMS)]
 
 
@@ -222,7 +223,7 @@ class _Planner:
         tasks = self._tasks(unlisted)
         named = {*whole.names(self._folder, kept, self._names), *(name for name, _ in assembled), *consumed, *served}
         named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH, layout.PROVENANCE_PATH}
-        named |= {name for name in self._names if layout.MODEL_FILE.fullmatch(name)}
+        named |= {n for n in self._names if layout.MODEL_FILE.fullmatch(n) or layout.STATES_MODEL.fullmatch(n)}
         named |= {_META_FILE.format(*divmod(n, self._folder.files_per_chunk)) for n in range(self._writes)}
         strays = [name for name in self._names if name not in named]
         aside = [SetAside(name, self._reason(name, len(kept))) for name in strays if layout.is_own_file(name)]
@@ -270,7 +271,7 @@ class _Planner:
             return False
         # What somebody has added to the list, no file need say; nor does any say when it was recorded.
         apart = {keys.META_CHUNK, keys.META_FILE, *WHEN}
-        own = {*row, *episodes_schema(streams_of(self._folder.features)).names} - apart
+        own = {*row, *episodes_schema(streams_of(self._folder.features), has_states=True).names} - apart
         return {k: v for k, v in listed.items() if v is not None and k in own} != row
 
     def _damage(self, index: int, row: Row) -> str:
@@ -370,7 +371,7 @@ def _write_meta(path: Path, planned: Plan) -> None:
     if not folder.files.has(layout.TASKS_PATH) or folder.listed_tasks != list(planned.tasks):
         metadata.write_tasks(path / layout.TASKS_PATH, planned.tasks)
     if planned.unlisted:
-        schema = episodes_schema(streams_of(folder.features), _has_about(folder, planned))
+        schema = episodes_schema(streams_of(folder.features), _has_about(folder, planned), has_states=folder.has_states)
         metadata.write_episodes(layout.episodes_path(path, chunking.metadata(planned.writes)), schema, planned.unlisted)
     totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
     provenance.settle(path, len(planned.episodes) - len(planned.unlisted), len(planned.episodes))
@@ -389,7 +390,7 @@ def _remove(path: Path, names: Sequence[str]) -> None:
 
 def _remove_empty(path: Path) -> None:
     """Leave no folder of a stream that has no file, as a recording does; those of somebody else stay."""
-    for part in (keys.VIDEOS, keys.DATA, layout.META):
+    for part in _FOLDERS:
         folders = sorted((p for p in (path / part).rglob("*") if p.is_dir()), reverse=True)
         for folder in (*folders, path / part):
             is_own = layout.is_own_folder(folder.relative_to(path).as_posix())

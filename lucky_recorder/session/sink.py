@@ -10,20 +10,21 @@ from typing import Any, NamedTuple
 
 from lucky_recorder.episode import keys
 from lucky_recorder.episode.record import EpisodeRecord
-from lucky_recorder.episode.schema import Schema, Stream
+from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import PixelHistogram
 from lucky_recorder.errors import LuckyRecorderError, StorageError, extended
-from lucky_recorder.session import about, carried, layout, lidar, listing, resumed, rows
+from lucky_recorder.session import about, carried, layout, listing, resumed, rows
 from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.log import Log, Unsaid
 from lucky_recorder.session.metadata import Finished, MadeOf, MetadataWriter, as_json
+from lucky_recorder.session.streams import stage_streams
 from lucky_recorder.storage import arrow, reserve
 from lucky_recorder.storage.home import Home
 from lucky_recorder.storage.lock import hold, take_over
 from lucky_recorder.storage.names import part
 from lucky_recorder.storage.reserve import Reserve
 from lucky_recorder.storage.untrusted import Folder
-from lucky_recorder.storage.write import Staged, metadata_errors, stage, stage_json, storage_errors, taken_away
+from lucky_recorder.storage.write import Staged, metadata_errors, stage, storage_errors, taken_away
 
 # What is said of a file that cannot be taken away again: of a video, and of an episode's rows.
 _LEFT = "no episode names it", "readers show its episode, which is not counted"
@@ -158,14 +159,8 @@ class SessionSink:
         new_tasks = record.new_tasks(len(self._metadata.tasks))
         columns = {f.name: rows.measure(record, f.name) for f in self._schema.columns if f.has_stats}
         finished = Finished(row, columns, self._pixels(record), record.reproducible)
-        staged = [Staged(self._video_path(key, episode), one.file.path) for key, one in record.videos.items()]
+        staged = stage_streams(self.root, self._schema, record, episode, self._chunking)
         try:
-            for key in record.videos:
-                staged += self._stage_labels(self._schema.stream(key), episode)
-            for stream in self._schema.scans:
-                if stream.name in record.scans:
-                    scans = record.scans[stream.name]
-                    staged += lidar.stage_scans(self.root, stream, scans, episode, self._schema.hz, self._chunking)
             if self._log is not None:
                 self._log.announce()
             data = self._stage_rows(record, row, new_tasks) if self._schema.has_rows else None
@@ -174,12 +169,6 @@ class SessionSink:
                 one.discard()
             raise
         return PreparedEpisode(self, finished, new_tasks, staged, data)
-
-    def _stage_labels(self, stream: Stream, episode: int) -> list[Staged]:
-        """Write the file beside a mask video that maps its ids to names."""
-        if "labels" not in stream.info:
-            return []
-        return [stage_json(self._video_path(stream.key, episode).with_suffix(".json"), stream.info["labels"])]
 
     def _stage_rows(self, record: EpisodeRecord, row: Mapping[str, Any], new_tasks: Sequence[str]) -> Staged:
         episode = row[keys.EPISODE_INDEX]
@@ -203,10 +192,6 @@ class SessionSink:
     def _pixels(self, record: EpisodeRecord) -> dict[str, PixelHistogram]:
         counted = {key: one.pixels for key, one in record.videos.items() if one.pixels.frames}
         return {key: pixels for key, pixels in counted.items() if self._schema.stream(key).kind == "color"}
-
-    def _video_path(self, key: str, episode: int) -> Path:
-        stream = self._schema.stream(key)
-        return layout.video_path(self.root, key, self._chunking.video(episode), stream.suffix)
 
     def know(self, tasks: Sequence[str]) -> None:
         """Add task descriptions that no episode needs to be of; they are listed with the next episode."""

@@ -24,6 +24,7 @@ else:
     probe = lazy("lucky_recorder.video.probe")
 
 _VIDEO = re.compile(rf"{keys.VIDEOS}(?P<key>[^/]+)/chunk-(?P<chunk>\d{{3}})/file-(?P<file>\d{{3}})\.(?:mp4|mkv|json)")
+_STATES = re.compile(rf"{keys.STATES}chunk-(?P<chunk>\d{{3}})/file-(?P<file>\d{{3}})\.parquet")
 _SCANS = re.compile(rf"{keys.DATA}chunk-\d{{3}}/{keys.LIDAR_PREFIX}[^/]+-(?P<episode>\d{{3,9}})\.(?:parquet|json|mp4)")
 
 
@@ -44,6 +45,10 @@ def verify(folder: SessionFolder, episode: Episode) -> None:
             if indices is None or not np.array_equal(indices, first + np.arange(count, count + len(indices))):
                 raise FormatError(f"episode {episode.index}: its rows do not run from {first} on")
             count += rows.num_rows
+    if episode.has_states:
+        for _ in episode.states().parts():
+            pass
+        episode.model()
     verify_videos(folder, episode)
 
 
@@ -86,7 +91,7 @@ def names(folder: SessionFolder, episodes: Iterable[Row], there: Sequence[str]) 
 
 def episode_of(name: str, files_per_chunk: int, data: int | None) -> int | None:
     """Return the episode that a file is of, by its name; of a data file, ``data``."""
-    if video := _VIDEO.fullmatch(name):
+    if video := _VIDEO.fullmatch(name) or _STATES.fullmatch(name):
         return int(video["chunk"]) * files_per_chunk + int(video["file"])
     if scans := _SCANS.fullmatch(name):
         return int(scans["episode"])

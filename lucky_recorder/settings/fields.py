@@ -52,3 +52,4 @@ class RecorderFields(TypedDict, total=False):
     resume: str | os.PathLike[str] | None
     provenance: Flag
     save_model: Flag
+    keep_states: Flag

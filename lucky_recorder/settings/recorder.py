@@ -78,6 +78,7 @@ class RecorderSettings:
         resume: The folder of a session that the episodes are added to; None for a new one. It becomes a whole path.
         provenance: Note in ``meta/provenance.json`` where a session comes from: environment, command, versions, model.
         save_model: Keep the model there too, as a file; without it, its sum alone.
+        keep_states: Keep the simulation's full state and its commands at every tick, and its model, under ``states/``.
     """
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)
@@ -116,6 +117,7 @@ class RecorderSettings:
     resume: Path | None = attrs.field(default=None, converter=v.optional_folder)
     provenance: bool = attrs.field(default=True, converter=v.boolean)
     save_model: bool = attrs.field(default=True, converter=v.boolean)
+    keep_states: bool = attrs.field(default=False, converter=v.boolean)
 
     def __attrs_post_init__(self) -> None:
         _check_column_names(self)
@@ -123,6 +125,7 @@ class RecorderSettings:
         _check_masks(self)
         _check_poses(self)
         _check_task(self)
+        _check_states(self)
         _check_chunk_numbers(self)
         _check_formats(self)
         if self.resume is not None:
@@ -276,6 +279,12 @@ def _check_task(settings: RecorderSettings) -> None:
         raise SettingsError.of("task", settings.task, "tasks stand in the rows, and record_data is off; leave it out")
 
 
+def _check_states(settings: RecorderSettings) -> None:
+    if settings.keep_states and not settings.record_data:
+        remedy = "meta/ says where states are, and record_data is off; switch that on, or leave keep_states out"
+        raise SettingsError.of("keep_states", True, remedy)
+
+
 def _check_chunk_numbers(settings: RecorderSettings) -> None:
     """Refuse what would need a fourth digit in a chunk's number: readers sort paths as text.
 
@@ -313,6 +322,8 @@ def _check_bundles_alone(settings: RecorderSettings) -> None:
                 raise SettingsError(f"camera {camera.name!r}: its {kind} stream {remedy}")
     for lidar in settings.recorded_lidars:
         raise SettingsError(f"lidar {lidar.name!r} {remedy}")
+    if settings.keep_states:
+        raise SettingsError(f"keep_states {remedy}")
 
 
 def _place_of_resumed(settings: RecorderSettings, session: Path) -> Path:

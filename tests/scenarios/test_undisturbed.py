@@ -24,4 +24,4 @@ STEPS = 120
 @pytest.mark.parametrize("env_id", ENVS)
 @pytest.mark.filterwarnings("ignore:.*")
 def test_every_environment_goes_on_as_if_nobody_looked(env_id: str, tmp_path: Path) -> None:
-    is_undisturbed(env_id, tmp_path, 32, ["every stream at every tenth step", "rows"], STEPS)
+    is_undisturbed(env_id, tmp_path, 32, ["every stream, and states", "rows", "states"], STEPS)

@@ -133,6 +133,9 @@ RECORDINGS: dict[str, Recording] = {
         for name, value in every_stream(env, size).items()
         if name not in ("cameras", "record_masks", "koyu")
     },
+    # In a row of its own: nothing else looks at the simulation.
+    "states": lambda env, size: {"mode": "full_scene", "success": "terminated", "keep_states": True},
+    "every stream, and states": lambda env, size: {**every_stream(env, size, 10), "keep_states": True},
 }
 
 
@@ -149,6 +152,10 @@ def recorded(env_id: str, folder: Path, size: int, recording: Recording, steps: 
     trace = _run(wrapped, steps)
     session = check_session(wrapped.session_path, decode=False)
     assert sum(episode.data_ticks for episode in session) >= steps // 10
+    for episode in session if session.has_states else ():
+        found = lr.replay(session, episode.index)
+        assert (found.difference, found.left_out, found.not_brought_back) == (None, 0, ())
+        assert found.ticks == len(episode.states()) >= episode.data_ticks
     if wrapped.koyu_path is not None:
         check_koyu(wrapped.koyu_path, decode=False).close()
     return trace

@@ -81,6 +81,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("formats", ["session", "session"], "formats='session': stands twice"),
     ("provenance", "yes", "provenance='yes': give true or false"),
     ("save_model", 1.5, "save_model=1.5: give"),
+    ("keep_states", "yes", "keep_states='yes': give true or false"),
     ("resume", "", "resume='': give a folder"),
 ]  # fmt: skip
 
@@ -325,3 +326,10 @@ def test_a_session_that_is_gone_on_with_says_where_everything_goes(
 def test_what_is_no_session_cannot_be_gone_on_with(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         RecorderSettings(resume="session", **fields)
+
+
+def test_states_need_rows_and_a_session() -> None:
+    with pytest.raises(SettingsError, match="keep_states=True: meta/ says where states are, and record_data is off"):
+        RecorderSettings(keep_states=True, record_data=False, cameras=[Camera("a")])
+    with pytest.raises(SettingsError, match="keep_states is written into a session only"):
+        RecorderSettings(keep_states=True, formats=["koyu"], koyu=KoyuSettings("x"))

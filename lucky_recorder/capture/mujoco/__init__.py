@@ -10,11 +10,13 @@ from lucky_recorder.capture.mujoco.lidar import Caster, Scan, flexes_of, site_of
 from lucky_recorder.capture.mujoco.poses import pose_columns
 from lucky_recorder.capture.mujoco.pulse import pulse_of
 from lucky_recorder.capture.mujoco.quantities import find_quantity
+from lucky_recorder.capture.mujoco.replay import Replay
 from lucky_recorder.capture.mujoco.robots import find_robots
 from lucky_recorder.capture.mujoco.saved import SUFFIX as MODEL_SUFFIX
 from lucky_recorder.capture.mujoco.saved import model_bytes
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds, scene_sizes
+from lucky_recorder.capture.mujoco.states import StateReader
 from lucky_recorder.capture.mujoco.substeps import Substeps
 
 __all__ = [
@@ -23,9 +25,11 @@ __all__ = [
     "AssetWatch",
     "Caster",
     "CommandMap",
+    "Replay",
     "Scan",
     "ScenePool",
     "Simulation",
+    "StateReader",
     "Substeps",
     "arm_columns",
     "calibration_of",

@@ -71,6 +71,10 @@ def record(
         str | None,
         typer.Option(metavar="SOURCE", help="What says the task of each row: info:KEY, or MODULE:NAME of a function."),
     ] = None,
+    keep_states: Annotated[
+        bool | None,
+        typer.Option("--keep-states", help="Keep the simulation's full state at every tick, under states/."),
+    ] = None,
     fail: Annotated[
         float | None, typer.Option(metavar="P", help="Probability that the environment's expert is to fail.")
     ] = None,
@@ -97,5 +101,6 @@ def record(
         "record_masks": True if mask else None,
         "lidars": read_lidars(lidar),
         "video_format": video_format,
+        "keep_states": keep_states,
     }
     cli.record.record(config, options, EPISODES, allow_code)

@@ -47,11 +47,12 @@ _VIDEO_COLUMNS = {
     "from_timestamp": pa.float64(),
     "to_timestamp": pa.float64(),
 }
+_STATES_COLUMNS = {"states/chunk_index": pa.int64(), "states/file_index": pa.int64()}
 _FOLDER = "meta/episodes"
 # Copies say so of themselves since `lerobot_view` is in their info.json.
 _EARLIER_COPY = ": if it is a copy for LeRobot that an earlier version has made, make it anew from its session"
 # How the names of columns begin that say where files are.
-_OWN_PREFIXES = ("data/", "meta/", "videos/")
+_OWN_PREFIXES = ("data/", "meta/", "videos/", "states/")
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
@@ -76,6 +77,8 @@ def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(name, None, f"out of place: metadata file {write} is {expected}")
     is_told = any(name in table.column_names for table in evidence.meta_files.values() for name in ABOUT)
     wanted = _COLUMNS | _OURS | (ABOUT if is_told else {})
+    if "states_path" in (evidence.info or {}):
+        wanted |= _STATES_COLUMNS
     for key in evidence.declared.streams:
         wanted |= {f"videos/{key}/{suffix}": kind for suffix, kind in _VIDEO_COLUMNS.items()}
     for name, table in evidence.meta_files.items():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lucky_recorder.errors import FormatError, shown
-from lucky_recorder.session.checks import unlisted
+from lucky_recorder.session.checks import states, unlisted
 from lucky_recorder.session.checks.evidence import INFO, STATS, SUMS, TASKS, Evidence, Fault, Listed, video_file
 from lucky_recorder.session.checks.provenance import PROVENANCE, models
 from lucky_recorder.session.found import find
@@ -45,8 +45,8 @@ def check_unreadable(evidence: Evidence) -> Iterator[Fault]:
 def check_strays(evidence: Evidence) -> Iterator[Fault]:
     """Check that nothing lies under ``data/``, ``videos/`` and ``meta/`` that no episode names."""
     named = {INFO, STATS, SUMS, TASKS, *evidence.data_files, *_streams(evidence, evidence.episodes)}
-    named |= {PROVENANCE, *models(evidence)}
-    everything = (file for folder in ("data", "meta", "videos") for file in evidence.under(folder))
+    named |= {PROVENANCE, *models(evidence), *states.files(evidence, evidence.episodes)}
+    everything = (file for folder in ("data", "meta", "videos", "states") for file in evidence.under(folder))
     strays = [file for file in everything if file not in named and not _META_FILE.fullmatch(file)]
     # Of episodes that are whole and not listed yet, the data file or spool is told, with the remedy. Their streams are
     # theirs: whoever took these for strays and removed them would lose the episodes.
@@ -72,7 +72,7 @@ def _found(evidence: Evidence) -> list[Listed]:
 
 def _streams(evidence: Evidence, episodes: Sequence[Listed]) -> set[str]:
     """Name the files of all streams of some episodes."""
-    return {*_videos(evidence, episodes), *unlisted.files(evidence, episodes)}
+    return {*_videos(evidence, episodes), *unlisted.files(evidence, episodes), *states.files(evidence, episodes)}
 
 
 def _videos(evidence: Evidence, episodes: Sequence[Listed]) -> Iterator[str]:

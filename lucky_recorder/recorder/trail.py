@@ -1,0 +1,222 @@
+"""The trail of an episode: the full state of its simulation at every tick, and what a state cannot bring back.
+
+It is filled in the caller's thread, beside the rows, and finished in the worker's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucky_recorder.capture.door import simulator
+from lucky_recorder.capture.schedule import Clocks
+from lucky_recorder.episode.parts import let_go, parts
+from lucky_recorder.episode.record import FinishedStates, Model
+from lucky_recorder.recorder.buffer import BLOCK_ROWS, MOST_HELD_BYTES, Block
+from lucky_recorder.storage.spill import Spill
+
+# Before these ticks it is looked at whether a state follows from the one before. The first may be at rest.
+_TRIED = (1, 2, 17)
+_LONG_S = 0.002
+_TIME = 0
+# Told of an episode, in its file and once to the user.
+MODEL_CHANGED = "the model was changed within the episode, or as it ended: masses, gravity, textures or others"
+MODEL_REPLACED = "the model was replaced by another within the episode"
+NOT_FOLLOWING = (
+    "a tick does not follow from its state and its commands: they change within a step, forces or mocap bodies do, the "
+    "state is set by hand, or the model is changed"
+)
+CALLED = "callbacks of the user's were installed: "
+
+
+class Trail:
+    """The full states of one episode.
+
+    Attributes:
+        is_lost: Whether the model was replaced by one of other states: then none are kept of the episode.
+
+    Args:
+        reader: Reads the states.
+        folder: Where what the memory does not hold of a long episode waits; None: the memory holds all.
+    """
+
+    def __init__(self, reader: simulator.StateReader, folder: Path | None) -> None:
+        self._folder = folder
+        self._spill: Spill | None = None
+        self._bind(reader)
+
+    def _bind(self, reader: simulator.StateReader) -> None:
+        self.is_lost = self._is_closed = self._is_cut = False
+        self._reader = reader
+        self._states, self._commands = (Block((n,), "float64") for n in (reader.size, len(reader.commands)))
+        # The tick after the last of the open blocks.
+        self._stop = BLOCK_ROWS
+        # The state after each of the last two ticks: one may be read by another thread while the next is written.
+        self._after = (np.empty(reader.size), np.empty(reader.size))
+        self._settled = -1
+        self._model: Model | None = None
+        self._lacks: list[str] = []
+        self._resets: list[int] = []
+
+    def attach(self, reader: simulator.StateReader, has_begun: bool) -> None:
+        """Read another simulation from here on.
+
+        Args:
+            reader: Reads it.
+            has_begun: Whether the states that were taken before stay: a tick was settled, or is open.
+        """
+        if reader is self._reader:
+            return
+        if not has_begun or self._model is None:
+            self._bind(reader)
+            return
+        if reader.model().content != self._model.content:
+            self._lack(MODEL_REPLACED)
+        self.is_lost |= (reader.size, len(reader.commands)) != (self._reader.size, len(self._reader.commands))
+        self._reader = reader
+
+    def _lack(self, what: str) -> None:
+        if what not in self._lacks:
+            self._lacks.append(what)
+
+    def mark_reset(self, tick: int) -> None:
+        """Note that the simulation was reset before a tick: its state does not follow from the one before."""
+        if tick and tick not in self._resets[-1:]:
+            self._resets.append(tick)
+
+    def before(self, tick: int) -> None:
+        """Take the state before a tick; once more, where that tick is looked at again."""
+        if self.is_lost:
+            return
+        if tick == self._stop:
+            self._next_block()
+        row = self._states.open[tick - self._stop + BLOCK_ROWS]
+        self._reader.read(row)
+        if tick == 0:
+            self._begin()
+        elif tick in _TRIED and tick not in self._resets[-1:]:
+            self._try(tick - 1, row)
+
+    def _begin(self) -> None:
+        # Another look at the first tick may find another model.
+        self._model = self._reader.model()
+        self._note_callbacks()
+
+    def _note_callbacks(self) -> None:
+        if names := self._reader.callbacks():
+            self._lack(CALLED + ", ".join(names))
+
+    def _try(self, tick: int, after: NDArray[np.float64]) -> None:
+        self._note_callbacks()
+        # Where physics takes long, once is enough.
+        if tick and self._reader.tried_s > _LONG_S:
+            return
+        if not self._reader.follows(self._states.open[tick], self._commands.open[tick], after):
+            self._lack(NOT_FOLLOWING)
+
+    def after(self, tick: int, is_cut: bool) -> None:
+        """Take what is known after a tick: the commands, and the state.
+
+        Args:
+            tick: The tick.
+            is_cut: Whether the simulation was reset within it: then nobody knows either.
+        """
+        if self.is_lost:
+            return
+        self._is_cut = is_cut
+        self._commands.open[tick - self._stop + BLOCK_ROWS] = np.nan if is_cut else self._reader.commands
+        self._reader.read(self._after[tick & 1])
+        self._settled = tick
+
+    def _next_block(self) -> None:
+        for block in (self._states, self._commands):
+            block.next()
+        self._stop += BLOCK_ROWS
+        if self._folder is not None and self._states.held_bytes + self._commands.held_bytes > MOST_HELD_BYTES:
+            # As with rows: a disk that refuses costs memory, and no state.
+            try:
+                self._spill = self._spill or Spill(self._folder)
+                self._states.put_away(self._spill)
+                self._commands.put_away(self._spill)
+            except OSError:
+                self._folder = None
+
+    def close(self) -> None:
+        """Look at the simulation once more, when the episode is over; a second time, nothing is done."""
+        if self._is_closed or self.is_lost or self._model is None:
+            return
+        if self._settled >= 0 and not self._is_cut:
+            self._take_last(self._settled)
+        self._note_callbacks()
+        if self._reader.model().content != self._model.content:
+            self._lack(MODEL_CHANGED)
+        self._is_closed = True
+
+    def _take_last(self, tick: int) -> None:
+        """Take the state after the last tick where its steps came after it was settled, as with `Observer.tick`."""
+        last, before = self._after[tick & 1], self._states.last(tick + 1)
+        if last[_TIME] != before[_TIME]:
+            return
+        now = np.empty_like(last)
+        self._reader.read(now)
+        if now[_TIME] > before[_TIME] and tick + 1 not in self._resets:
+            last[:] = now
+        else:
+            # It was reset since. Or it has not moved: then it is as it was.
+            self._is_cut = bool(now[_TIME] != before[_TIME])
+
+    # In the worker's thread.
+
+    def finish(self, ticks: int, clocks: Clocks) -> FinishedStates | None:
+        """Return the states of the first so many ticks; None where they are lost.
+
+        Raises:
+            OSError: If the disk does not give back what waits in a file.
+        """
+        if self.is_lost or self._model is None:
+            return None
+        is_last = self._settled == ticks - 1
+        # What was looked at after that tick is the state after it, unless a reset came in between.
+        ended = not self._is_cut if is_last else ticks not in self._resets
+        last = self._after[self._settled & 1] if is_last else self._states.so_far().rows(ticks + 1, ticks)[0]
+        states = self._whole(self._states, ticks, last if ended else np.full_like(last, np.nan))
+        commands = self._whole(self._commands, ticks)
+        about = self._reader.about()
+        said = {
+            **about,
+            "model": self._model.sha256,
+            "hz": str(clocks.base),
+            "ticks_per_step": clocks.ticks_per_step,
+            "physics_steps": _physics_steps(states[: ticks + ended], about["timestep"]),
+            "ended": ended,
+            "resets": [tick for tick in self._resets if tick < ticks],
+            "not_brought_back": list(self._lacks),
+        }
+        return FinishedStates(states, commands, self._model, said)
+
+    def _whole(self, block: Block, ticks: int, last: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the values of all ticks, and one more; where they are too many for the memory, in a file."""
+        block = block.so_far()
+        more = [] if last is None else [last[None]]
+        size = block.open.shape[1]
+        if self._folder is None or ticks * size * 8 <= MOST_HELD_BYTES:
+            return np.concatenate([block.rows(ticks), *more])
+        spill = Spill(self._folder)
+        for part in parts(ticks, size * 8, 2 << 20):
+            spill.append(block.rows(part.stop, part.start))
+        for values in more:
+            spill.append(values)
+        return spill.whole().array(0, (ticks + len(more), size), np.float64)
+
+
+def _physics_steps(states: NDArray[np.float64], timestep: float) -> int | None:
+    """Return how many steps of the physics a tick is, where all are of as many; None where they are not."""
+    found: set[int] = set()
+    for part in parts(len(states) - 1, states[:1].nbytes):
+        times = states[part.start : part.stop + 1, _TIME]
+        counts = np.round(np.diff(times) / timestep) if timestep > 0 else np.zeros(len(times) - 1)
+        found |= {int(n) for n in np.unique(counts)}
+        let_go(states)
+    return found.pop() if len(found) == 1 else None
