@@ -9,6 +9,7 @@ from lucky_recorder.cli.checksum import described, told
 from lucky_recorder.cli.console import Bytes, show, table
 from lucky_recorder.cli.exits import refuse_faults, refuse_shallow
 from lucky_recorder.cli.lines import say
+from lucky_recorder.errors import shown
 from lucky_recorder.koyu.check import inspect_koyu
 from lucky_recorder.koyu.manifest import rebuild
 from lucky_recorder.koyu.reader import Dataset
@@ -72,9 +73,17 @@ def _overview(dataset: Dataset) -> dict[str, object]:
         "episodes": len(dataset.episodes),
         "rows": len(dataset),
         "checksums": described(sums_of(Folder(dataset.path, "dataset"))),
-        "success rate": f"{rate:.0%}" if isinstance(rate, int | float) else "-",
-        "mean reward": f"{reward:.3g}" if isinstance(reward, int | float) else "-",
+        "success rate": _number(rate, ".0%"),
+        "mean reward": _number(reward, ".3g"),
     }
+
+
+def _number(value: object, form: str) -> str:
+    """Write a number of a manifest's; what is none, or none of a float, as it stands there."""
+    try:
+        return format(value, form) if isinstance(value, int | float) else "-"
+    except OverflowError:
+        return shown(value)
 
 
 def _tasks(dataset: Dataset) -> list[tuple[object, ...]]:

@@ -16,6 +16,7 @@ from lucky_recorder.episode import keys
 from lucky_recorder.episode.parts import PART_BYTES
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import FormatError, shown
+from lucky_recorder.session.checks.declared import shape_of
 from lucky_recorder.session.features import arrow_type
 from lucky_recorder.storage.spill import Spill
 
@@ -43,9 +44,10 @@ def field_of(name: str, stored: pa.ChunkedArray, said: Mapping[str, Any], has_st
     dtype = _DTYPES.get(kind)
     if dtype is None or (depth and dtype == keys.TEXT):
         raise FormatError(f"{where}: column {name!r} holds {stored.type}, which cannot be written anew exactly")
-    shape = said.get("shape")
-    is_said = isinstance(shape, list) and len(shape) == depth and all(type(n) is int and n > 0 for n in shape)
-    return Field(name, dtype, tuple(shape) if is_said else _shape(stored, depth), has_stats=has_stats)  # type: ignore[arg-type]
+    shape = shape_of(said.get("shape"))
+    if shape is None or len(shape) != depth:
+        shape = _shape(stored, depth)
+    return Field(name, dtype, shape, has_stats=has_stats)
 
 
 def _shape(stored: pa.ChunkedArray, depth: int) -> tuple[int, ...]:

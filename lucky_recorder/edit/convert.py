@@ -34,6 +34,7 @@ from lucky_recorder.koyu.reader import Dataset
 from lucky_recorder.koyu.sink import KoyuSink
 from lucky_recorder.notices import tell
 from lucky_recorder.session import layout as places
+from lucky_recorder.session.checks.declared import shape_of
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import RECORDED_AT
 from lucky_recorder.session.reader import Session
@@ -149,9 +150,10 @@ def _schema_of(session: Session) -> Schema:
 
 
 def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field:
-    shape, names = feature.get("shape"), feature.get("names")
-    if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
-        raise FormatError(f"{places.INFO_PATH}: features[{name!r}]: shape={shown(shape)}: expected a list of lengths")
+    shape, names = shape_of(feature.get("shape")), feature.get("names")
+    if shape is None:
+        said = f"features[{name!r}]: shape={shown(feature.get('shape'))}"
+        raise FormatError(f"{places.INFO_PATH}: {said}: expected a list of lengths")
     # What is stored counts, and not what is said of it: a text must not be taken for a number.
     dtype = keys.TEXT if pa.types.is_string(kind) else feature.get("dtype")
     if dtype not in keys.DTYPES:
@@ -159,7 +161,7 @@ def _field_of(name: str, feature: Mapping[str, Any], kind: pa.DataType) -> Field
         raise FormatError(f"{places.INFO_PATH}: {said}: expected {', '.join(keys.DTYPES)}")
     is_scalar = not pa.types.is_list(kind) and math.prod(shape) == 1
     named = tuple(str(n) for n in names) if isinstance(names, list) else None
-    return Field(name, dtype, () if is_scalar else tuple(shape), names=named)
+    return Field(name, dtype, () if is_scalar else shape, names=named)
 
 
 def _streams_of(session: Session) -> tuple[Stream, ...]:

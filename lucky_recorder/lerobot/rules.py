@@ -284,9 +284,11 @@ def _schema_faults(schema: pa.Schema, first: pa.Schema) -> Iterator[str]:
     if not schema.remove_metadata().equals(first.remove_metadata()):
         yield "has other columns than the first file, or of other types"
     needed = (keys.EPISODE_INDEX, "length", "dataset_from_index", "dataset_to_index", "tasks", *_PLACES)
-    yield from (f"has no column {name}" for name in needed if name not in schema.names)
+    counts = {name: schema.names.count(name) for name in needed}
+    yield from (f"has no column {name}" for name, count in counts.items() if not count)
+    yield from (f"has {count} columns {name}" for name, count in counts.items() if count > 1)
     yield from (f"{f.name} has no type: all of it is empty" for f in schema if pa.types.is_null(f.type))
-    if "tasks" in schema.names and schema.field("tasks").type != pa.list_(pa.string()):
+    if counts["tasks"] == 1 and schema.field("tasks").type != pa.list_(pa.string()):
         yield f"tasks is {schema.field('tasks').type}, expected a list of texts"
 
 

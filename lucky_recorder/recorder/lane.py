@@ -61,6 +61,8 @@ class Lane:
         self.trail = None if source.states is None else Trail(source.states, folder)
         self._seen_in: bytes | None = None
         self.resets: deque[int | None] = deque()
+        # The tick before which a reset was last taken in.
+        self._reset_at = -1
         self._cache()
 
     def _cache(self) -> None:
@@ -181,7 +183,7 @@ class Lane:
         Raises:
             CaptureError: If it became unstable, or refused the command.
         """
-        if self.ticks and not self.resets:
+        if self.ticks and not self.resets and self._reset_at != self.ticks:
             self.watch.at_end(self.ticks)
 
     def is_back_at_start(self) -> bool:
@@ -223,6 +225,7 @@ class Lane:
         """Take in the resets that were marked, before a look: what was seen before them is out of date."""
         while self.resets:
             self._filler.mark_reset(self.resets.popleft())
+            self._reset_at = self.ticks
             self.watch.forgive_reset()
             if self.trail is not None:
                 self.trail.mark_reset(self.ticks)

@@ -261,6 +261,11 @@ def by_tick(rows: pa.Table, column: str, ids: Sequence[int], where: str) -> pa.T
     """
     if keys.FRAME_INDEX not in rows.column_names:
         raise FormatError(f"{where}: has no column {keys.FRAME_INDEX!r}")
+    for name in (column, keys.FRAME_INDEX):
+        kind = rows[name].type
+        # pandas makes floats of whole numbers where one was missing once.
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or rows[name].null_count:
+            raise FormatError(f"{where}: {name}: holds {kind} or a gap, expected whole numbers")
     ordered = np.resize(np.array(ids), rows.num_rows)
     if rows.num_rows % len(ids) == 0 and np.array_equal(rows[column].to_numpy(), ordered):
         return rows

@@ -60,3 +60,12 @@ def test_info_shows_what_the_manifest_says(dataset: Path) -> None:
     for line in ("name by-hand", "episodes 2", "rows 7", "success rate -", "action 2", "lift Lift the cube 2"):
         assert line in lines
     assert "observation.images.front 48x64x3" in lines
+
+
+def test_info_shows_a_number_that_no_float_holds(dataset: Path) -> None:
+    manifest = json.loads((dataset / "manifest.json").read_text())
+    (dataset / "manifest.json").write_text(json.dumps(manifest | {"success_rate": 10**400, "mean_reward": 10**39}))
+    result = run("info", dataset)
+    assert result.exit_code == 0, result.output
+    assert "1e+39" in result.stdout
+    assert "1000000000" in result.stdout

@@ -109,6 +109,17 @@ def test_what_is_not_of_its_shape_is_refused(
         convert(root, tmp_path / "bundles")
 
 
+@pytest.mark.parametrize("shape", [[10**39], [1 << 62], [1 << 20, 1 << 20], [3, -1], [2.0], [True], [], "3", None])
+def test_a_shape_that_is_none_is_refused(root: Path, tmp_path: Path, shape: Any) -> None:
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"]["tip"]["shape"] = shape
+    (root / "meta/info.json").write_text(json.dumps(info))
+    with pytest.raises(lr.FormatError, match=re.escape("features['tip']: shape=")):
+        convert(root, tmp_path / "bundles")
+    with pytest.raises(lr.FormatError, match="tip: "):
+        lr.merge([root], tmp_path / "merged")
+
+
 @pytest.mark.parametrize("name", ["action", "observation.state"])
 @pytest.mark.parametrize("gap", [None, [1.0, None, 3.0]])
 def test_a_bundle_lacks_no_action_and_no_state(root: Path, tmp_path: Path, name: str, gap: Any) -> None:

@@ -88,6 +88,25 @@ def test_what_came_after_the_last_command_is_forgiven(bare: Any, read_back: Any,
     assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(3, success)]
 
 
+@pytest.mark.parametrize("then", ["observe", "tick"])
+def test_what_comes_after_a_reset_that_was_looked_at_is_the_next_commands(bare: Any, read_back: Any, then: str) -> None:
+    observer, advance = bare()
+    observer.start_recording()
+    advance(2)
+    observer.mark_reset()
+    getattr(observer, then)()
+    explode(observer.env.data)
+    mujoco.mj_step(observer.env.model, observer.env.data, 10)
+    if then == "tick":  # a command was given since
+        with pytest.raises(lr.CaptureError, match="unstable"):
+            observer.end_current_episode(True)
+    else:
+        observer.end_current_episode(True)
+    observer.stop_recording()
+    rows, success = (2, True) if then == "observe" else (3, False)
+    assert [(e.meta["length"], e.meta["success"]) for e in read_back(observer.session_path)] == [(rows, success)]
+
+
 def test_where_mujoco_may_not_reset_itself_a_bad_state_is_found_all_the_same(bare: Any, read_back: Any) -> None:
     observer, advance = bare()
     observer.env.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)

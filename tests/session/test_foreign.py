@@ -186,6 +186,24 @@ def test_a_robot_that_misses_a_tick_is_told(tmp_path: Path) -> None:
     assert any("robot_id" in fault.message for fault in check_session(root))
 
 
+@pytest.mark.parametrize("name", ["robot_id", "frame_index"])
+@pytest.mark.parametrize(
+    "values", [[[1]] * 8, ["a"] * 8, [{"a": 1}] * 8, [1, None] * 4], ids=["lists", "texts", "maps", "gaps"]
+)
+def test_robots_and_ticks_are_numbers(tmp_path: Path, name: str, values: list[object]) -> None:
+    root = write_session(tmp_path / "session", RECORDERS["two robots"])
+    file = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(file, partitioning=None)
+    at = table.column_names.index(name)
+    table = table.set_column(at, name, pa.array(values))
+    if name == "frame_index":  # so that the rows have to be put in order
+        at = table.column_names.index("robot_id")
+        table = table.set_column(at, "robot_id", pa.array([TWO[1], TWO[0]] * 4))
+    pq.write_table(table, file)
+    with pytest.raises(lr.FormatError, match=str(root)):
+        lr.Session(root).episode(0).rows_by_tick()
+
+
 def test_a_camera_with_other_frames_than_its_rate_says_is_left_out_of_the_view(tmp_path: Path) -> None:
     """Its file says 50 frames a second, and the frames were taken at some other rate: no frame is certain."""
     root = write_session(tmp_path / "session", Recorder(lengths=(4, 5, 6)))

@@ -48,7 +48,7 @@ class Attack(NamedTuple):
 ATTACKS = (
     Attack("crashes", 60, 2),
     Attack("longer", len(longer.TESTS), 1),
-    Attack("signals", 200, 20),
+    Attack("signals", 100, 10),
     Attack("machine", 10, 1, is_in_memory=True),
     Attack("undisturbed", len(undisturbed.ENVS), 2),
     Attack("memory", len(memory.MEASURED), 1),

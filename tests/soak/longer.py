@@ -24,7 +24,7 @@ class Longer(NamedTuple):
 
 
 TESTS = (
-    Longer("tests/capture/draw/test_collections.py", "LUCKY_RECORDER_SIGNALS", 200),
+    Longer("tests/capture/draw/test_collections.py", "LUCKY_RECORDER_SIGNALS", 100),
     Longer("tests/recorder/test_exits.py", "LUCKY_RECORDER_INTERRUPTS", 50),
 )
 
