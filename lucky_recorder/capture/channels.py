@@ -6,7 +6,7 @@ Deriving waits until then because the thread that steps the simulation has no ti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as declared
 from typing import Any, Literal, Protocol
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.moment import Moment
-from lucky_recorder.episode.keys import LONGEST_TEXT
+from lucky_recorder.episode.keys import LONGEST_TEXT, NUMBERS
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError, shown
 
@@ -26,6 +26,9 @@ OWN = "own:"
 Phase = Literal["before", "after"]
 Merge = Literal["sum", "or"]
 Read = Callable[[Moment], Any]
+Bounds = Mapping[type, tuple[Any, Any]]
+# Up to so many values, Python adds them up sooner than numpy multiplies them.
+FEW = 12
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,13 @@ class Channel:
         shape: Shape of one reading.
         dtype: Numpy dtype name of one reading; ``object`` for text, which has a shape of its own, never ``()``.
         view: An array that always shows the present value; it is copied.
-        read: Else, a function that returns the value at a moment.
+        given: Else, a function that gives the value of a moment.
+        settle: Makes of that what is recorded, or refuses it; None: it is recorded as it is given.
+        bounds: Which given values are recorded as they are, without `settle`: see `bounds_of`.
         nullable: Whether a reading may be None.
         merge: Where a row stands for several steps: how a later step's reading joins the row's.
         looks_after: Whether it reads the private data after the step: they must be brought to that state.
-        shows_state: Whether ``read`` reads an array of the simulation.
+        shows_state: Whether ``given`` reads an array of the simulation.
     """
 
     name: str
@@ -51,7 +56,9 @@ class Channel:
     dtype: str
     # Left out of ==, which for arrays gives an array and no single answer.
     view: NDArray[Any] | None = declared(default=None, compare=False)
-    read: Callable[[Moment], Any] | None = declared(default=None, compare=False)
+    given: Read | None = declared(default=None, compare=False)
+    settle: Callable[[Any], Any] | None = declared(default=None, compare=False)
+    bounds: Bounds = declared(default_factory=dict, compare=False)
     nullable: bool = False
     merge: Merge | None = None
     looks_after: bool = False
@@ -61,6 +68,14 @@ class Channel:
     def is_returned(self) -> bool:
         """Whether it is of what the step returned, such as the reward, and so is known whatever became of the state."""
         return not (self.view is not None or self.looks_after or self.shows_state)
+
+    def read(self, moment: Moment) -> Any:
+        """Return the value of a moment, of a channel that is no array; None where there is none."""
+        assert self.given is not None
+        value = self.given(moment)
+        if self.settle is None or (value is None and self.nullable):
+            return value
+        return self.settle(value)
 
     def joined(self, held: NDArray[Any], value: Any) -> Any:
         """Return what a row holds of several steps, once a later step has given ``value``.
@@ -119,6 +134,31 @@ class DerivedColumn:
         return np.ascontiguousarray(values.reshape(ticks * robots, *self.field.shape), dtype)
 
 
+def bounds_of(shape: tuple[int, ...], dtype: str) -> Bounds:
+    """Return which plain numbers a single value of a dtype holds as they are: by class, the least and the largest.
+
+    `exact` would change nothing about them. NaN is within no bounds; of arrays and texts there is none.
+    """
+    if shape != () or dtype not in NUMBERS:
+        return {}
+    whole = (int, np.int64, np.int32)
+    kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return {bool: (False, True), np.bool_: (False, True), int: (0, 1)}
+    if kind.kind != "f":
+        limits = np.iinfo(kind)
+        return {bool: (False, True)} | dict.fromkeys(whole, (int(limits.min), int(limits.max)))
+    # A float64 may be rounded to a float32, and must not become infinite.
+    largest, largest32 = float(np.finfo(kind).max), float(np.finfo(np.float32).max)
+    exact_up_to = 1 << (np.finfo(kind).nmant + 1)
+    return (
+        dict.fromkeys((bool, np.bool_), (False, True))
+        | dict.fromkeys((float, np.float64), (-largest, largest))
+        | {np.float32: (-largest32, largest32)}
+        | dict.fromkeys(whole, (-exact_up_to, exact_up_to))
+    )
+
+
 def exactly(
     name: str, shape: tuple[int, ...], dtype: str, allow_nan: bool, remedy: str | None = None
 ) -> Callable[[Any], Any]:
@@ -128,6 +168,7 @@ def exactly(
     """
     plain = {"float64": float, "bool": bool}.get(dtype) if shape == () else None
     settled = np.dtype(dtype)
+    is_finite = (lambda value: True) if allow_nan or settled.kind != "f" else _finiteness(shape)
 
     def settle(value: Any) -> Any:
         # The difference is 0 for every finite number, and NaN for NaN and infinity.
@@ -135,11 +176,22 @@ def exactly(
             return value
         # numpy keeps one object for each plain dtype, so `is` finds it. The few others go the long way.
         is_settled = type(value) is np.ndarray and value.dtype is settled and value.shape == shape
-        if is_settled and np.isfinite(value).all():
+        if is_settled and is_finite(value):
             return value
         return exact(name, value, shape, dtype, allow_nan, remedy)
 
     return settle
+
+
+def _finiteness(shape: tuple[int, ...]) -> Callable[[NDArray[Any]], bool]:
+    """Return a function that tells of an array whether it is finite; of one with huge values it may say that it is not.
+
+    One number tells it of all: `np.isfinite` takes as long as a whole row.
+    """
+    isfinite = math.isfinite
+    if len(shape) == 1 and shape[0] <= FEW:
+        return lambda value: isfinite(sum(value.tolist()))
+    return lambda value: isfinite((flat := value.reshape(-1)).dot(flat))
 
 
 def exact(

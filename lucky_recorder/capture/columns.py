@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from lucky_recorder.capture import spaces
-from lucky_recorder.capture.channels import Channel, DerivedColumn, Merge, Phase, Read, exactly, text
+from lucky_recorder.capture.channels import Channel, DerivedColumn, Merge, Phase, Read, bounds_of, exactly, text
 from lucky_recorder.capture.custom import custom_column
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.robots import Robot
@@ -87,9 +88,9 @@ def _gym_columns(scene: Scene) -> list[DerivedColumn]:
     truth = spaces.Layout((), "bool")
     return [
         *_sent(scene.env.action_space),
-        _gym_column(REWARD, "after", number, lambda m: m.reward, "sum", reward),
-        _gym_column(DONE, "after", truth, lambda m: m.done, "or"),
-        _gym_column(SUCCESS, "after", truth, lambda m: m.success, "or"),
+        _gym_column(REWARD, "after", number, attrgetter("reward"), "sum", reward),
+        _gym_column(DONE, "after", truth, attrgetter("done"), "or"),
+        _gym_column(SUCCESS, "after", truth, attrgetter("success"), "or"),
     ]
 
 
@@ -138,8 +139,8 @@ def _gym_column(
     shape, dtype = layout
     if dtype == TEXT:
         called = f"column {name!r}: the source"
-        texts = Channel(name, phase, (1,), "object", read=lambda moment: [text(called, read(moment))])
+        texts = Channel(name, phase, (1,), "object", given=lambda moment: [text(called, read(moment))])
         return DerivedColumn(Field(name, dtype, nullable=True), texts)
-    settle = exactly(name, shape, dtype, False, remedy)
-    channel = Channel(name, phase, shape, dtype, read=lambda moment: settle(read(moment)), merge=merge)
+    settle, bounds = exactly(name, shape, dtype, False, remedy), bounds_of(shape, dtype)
+    channel = Channel(name, phase, shape, dtype, given=read, settle=settle, bounds=bounds, merge=merge)
     return DerivedColumn(Field(name, dtype, shape, has_stats=True), channel)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lucky_recorder.capture import spaces
-from lucky_recorder.capture.channels import OWN, Channel, DerivedColumn, Merge, Phase, exactly, text
+from lucky_recorder.capture.channels import OWN, Channel, DerivedColumn, Merge, Phase, bounds_of, exactly, text
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.moment import Moment, MomentBefore, entry_of
 from lucky_recorder.episode.keys import MUJOCO_SOURCES
@@ -76,21 +77,16 @@ def _called(
         # A list of one: numpy would not take a text out of an array that holds nothing but it. Texts say by themselves
         # that there is none.
         called = f"column {column.name!r}: the source"
-        texts = Channel(OWN + column.name, phase, (1,), "object", read=lambda moment: [text(called, read(moment))])
+        texts = Channel(OWN + column.name, phase, (1,), "object", given=lambda moment: [text(called, read(moment))])
         return DerivedColumn(field, texts)
-    settle = exactly(column.name, field.shape, column.dtype, column.allow_nan)
-
-    def checked(moment: Moment) -> Any:
-        value = read(moment)
-        return None if value is None and nullable else settle(value)
-
-    name = OWN + column.name
     channel = Channel(
-        name,
+        OWN + column.name,
         phase,
         field.shape,
         column.dtype,
-        read=checked,
+        given=read,
+        settle=exactly(column.name, field.shape, column.dtype, column.allow_nan),
+        bounds=bounds_of(field.shape, column.dtype),
         nullable=nullable,
         merge=merge,
         shows_state=shows_state,
@@ -122,7 +118,7 @@ def _per_robot(column: asked.Column, source: Callable[[Any], Any], robots: tuple
 
     shape, dtype = (len(robots), *field.shape), "object" if column.is_text else column.dtype
     phase: Phase = "after" if is_after else "before"
-    channel = Channel(OWN + column.name, phase, shape, dtype, read=read, looks_after=is_after)
+    channel = Channel(OWN + column.name, phase, shape, dtype, given=read, looks_after=is_after)
     return DerivedColumn(field, channel, per_robot=True)
 
 
@@ -168,7 +164,7 @@ def _from_gym(column: asked.Column, name: str, env: Any) -> DerivedColumn:
     if name == "reward":
         # It has no space: whole numbers may be declared, and each value is looked at when it comes.
         spaces.check_column(column, spaces.Layout((), "float64" if column.is_text else column.dtype))
-        return _called(column, lambda moment: moment.reward, "after", merge="sum")
+        return _called(column, operator.attrgetter("reward"), "after", merge="sum")
     slot, _, key = name.partition(".")
     known = {"action": env.action_space, "obs": env.observation_space}
     found = spaces.parts_called(known[slot], key) if slot in known else []

@@ -326,7 +326,6 @@ def _reading(channel: Channel, moment: Moment) -> NDArray[Any]:
     """Return a channel's present value with an axis of one tick in front."""
     if channel.view is not None:
         return channel.view[None]
-    assert channel.read is not None
     return np.asarray(channel.read(moment), channel.dtype)[None]
 
 

@@ -119,4 +119,4 @@ def task_reader(settings: RecorderSettings, env: Any) -> TaskReader | None:
 
 def task_channel(reader: TaskReader) -> Channel:
     """Return the channel of the descriptions: each in a list of one, since numpy would not take a bare one as it is."""
-    return Channel(TASK, "before", (1,), "object", read=reader.read)
+    return Channel(TASK, "before", (1,), "object", given=reader.read)

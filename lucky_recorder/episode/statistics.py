@@ -66,10 +66,10 @@ class ColumnStatistics:
         low, high, quantiles = np.empty(size), np.empty(size), np.empty((len(QUANTILES), size))
         for some in parts(size, 8 * counted.count, _HELD_BYTES):
             values = counted.elements(some)
-            low[some], high[some] = values.min(axis=0), values.max(axis=0)
-            quantiles[:, some] = np.quantile(values, list(QUANTILES.values()), axis=0, overwrite_input=True)
+            low[some], high[some] = values.min(axis=1), values.max(axis=1)
+            quantiles[:, some] = _quantiles(values, low[some], high[some])
         mean = counted.sum(lambda values: values) / counted.count
-        rest = counted.sum(lambda values: np.subtract(values, mean, out=values)) / counted.count
+        rest = counted.sum(lambda values: values - mean) / counted.count
         squares = counted.sum(lambda values: _squares(values, mean, rest))
         return cls(counted.count, low, high, mean, rest, squares, quantiles)
 
@@ -115,25 +115,38 @@ class _Counted:
 
     def __init__(self, table: NDArray[Any], missing: NDArray[np.bool_] | None) -> None:
         self._table = table
-        self._is_counted = np.zeros(len(table), np.bool_)
+        # None where all of them count, as nearly always: then nothing is picked, nor copied.
+        self._is_counted = self._found() if missing is None else self._found(~missing)
+        self.count = len(table) if self._is_counted is None else int(self._is_counted.sum())
+
+    def _found(self, has_value: NDArray[np.bool_] | None = None) -> NDArray[np.bool_] | None:
+        is_counted = has_value
         for part in self._parts():
             # NaN is not counted either: it compares false with everything.
-            self._is_counted[part] = (np.abs(table[part].astype(np.float64)) <= LARGEST_MAGNITUDE).all(axis=1)
-        if missing is not None:
-            self._is_counted &= ~missing
-        self.count = int(self._is_counted.sum())
+            is_small = np.abs(self._floats(part)) <= LARGEST_MAGNITUDE
+            if not is_small.all():
+                is_counted = np.ones(len(self._table), np.bool_) if is_counted is None else is_counted
+                is_counted[part] &= is_small.all(axis=1)
+        return is_counted
+
+    def _floats(self, part: slice) -> Floats:
+        return np.ascontiguousarray(self._table[part], np.float64)
 
     def _parts(self) -> Iterator[slice]:
         for part in parts(len(self._table), 8 * self._table.shape[1], _HELD_BYTES):
             yield part
             let_go(self._table)
 
+    def _kept(self, part: slice, some: slice) -> NDArray[Any]:
+        values = self._table[part, some]
+        return values if self._is_counted is None else values[self._is_counted[part]]
+
     def elements(self, some: slice) -> Floats:
-        """Return some elements of all rows, shape ``(count, elements)``."""
-        values, first = np.empty((self.count, some.stop - some.start)), 0
+        """Return some elements of all rows, shape ``(elements, count)``: a row for each."""
+        values, first = np.empty((some.stop - some.start, self.count)), 0
         for part in self._parts():
-            kept = self._table[part, some][self._is_counted[part]]
-            values[first : first + len(kept)] = kept
+            kept = self._kept(part, some)
+            values[:, first : first + len(kept)] = kept.T
             first += len(kept)
         return values
 
@@ -141,26 +154,53 @@ class _Counted:
         """Add up something of every row, per element, shape ``(size,)``; in the order in which numpy adds up all.
 
         Args:
-            of: Makes it of rows, which it may overwrite.
+            of: Makes it of rows, which it does not write to.
         """
         size = self._table.shape[1]
         if size == 1:
             # Numpy adds up single numbers in pairs, and pairs of these.
-            total: Floats = of(self.elements(slice(0, 1))).sum(axis=0)
+            total: Floats = of(self.elements(slice(0, 1)).reshape(-1, 1)).sum(axis=0)
             return total
         total = np.zeros(size)
         for part in self._parts():
-            values = of(self._table[part][self._is_counted[part]].astype(np.float64))
+            values = of(np.ascontiguousarray(self._kept(part, slice(0, size)), np.float64))
             # Numpy adds up vectors one after the other.
-            total = np.add.reduce(np.concatenate([total[None], values]), axis=0)
+            rows = np.concatenate([total[None], values]) if part.start else values
+            total = np.add.reduce(rows, axis=0, initial=0.0)
         return total
 
 
+def _quantiles(values: Floats, low: Floats, high: Floats) -> Floats:
+    """Return the quantiles of values, shape ``(elements, count)``, as numpy's: between two of them, in proportion.
+
+    Numpy gives the same, and takes twice as long for it, since there a value lies far from the next of its element.
+
+    Args:
+        values: They may be put in another order.
+        low: The least of each element.
+        high: The largest.
+    """
+    found = np.repeat(low[None], len(QUANTILES), axis=0)
+    # What never moves, as many a joint of a scene, needs no order.
+    moves = low < high
+    if not moves.all():
+        values = values[moves]
+    last = values.shape[1] - 1
+    places = np.array(list(QUANTILES.values())) * last
+    below = places.astype(np.intp)
+    above, share = np.minimum(below + 1, last), places - below
+    values.partition(np.unique(np.concatenate([below, above])), axis=1)
+    left, right = values[:, below], values[:, above]
+    # From the nearer of the two, so that nothing is lost where the other is much larger.
+    found[:, moves] = np.where(share < 0.5, left + (right - left) * share, right - (right - left) * (1 - share)).T
+    return found
+
+
 def _squares(values: Floats, mean: Floats, rest: Floats) -> Floats:
-    """Make rows the squares of their distances from the mean, in their place."""
-    values -= mean
-    values -= rest
-    return np.square(values, out=values)
+    """Return the squares of the distances of rows from the mean."""
+    distances = values - mean
+    distances -= rest
+    return np.square(distances, out=distances)
 
 
 class PixelHistogram:

@@ -103,7 +103,10 @@ class Arrivals:
             raise _wrong_step(result) from None
         if info.__class__ is not dict:
             info = _plain(info)
-        self._observe(observation)
+        if self._keeps_observations:
+            self._observe(observation)
+        else:
+            self.observation = observation
         moment.info = info
         if self._keeps_infos:
             moment.info, moment.reward = copied(info), copied(moment.reward)
@@ -111,11 +114,14 @@ class Arrivals:
             self._task.hear(moment.info)
         # Most say nothing, or a plain truth value. This is done at every step, so without a call.
         said = info.get(self._first)
-        moment.said = said if said.__class__ in _TRUTHS else self._hear(info)
+        moment.said = said if said is True or said is False or said.__class__ in _TRUTHS else self._hear(info)
         self.is_fresh = False
         terminated = moment.terminated
-        is_plain = terminated.__class__ in _TRUTHS and truncated.__class__ in _TRUTHS
-        moment.done = self.is_over = bool(terminated or truncated) if is_plain else ends(terminated, truncated)
+        if terminated is False and truncated is False:
+            moment.done = self.is_over = False
+        else:
+            is_plain = terminated.__class__ in _TRUTHS and truncated.__class__ in _TRUTHS
+            moment.done = self.is_over = bool(terminated or truncated) if is_plain else ends(terminated, truncated)
 
     def _observe(self, observation: Any) -> None:
         if not self._keeps_observations:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.parts import parts
 from lucky_recorder.episode.record import Event
-from lucky_recorder.episode.schema import Schema
+from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.storage.spill import Spill
 
 if TYPE_CHECKING:
@@ -335,11 +336,10 @@ class _Derived:
 
     def columns(self, folder: Path | None) -> dict[str, NDArray[Any]]:
         """Derive all rows; where they are too many for the memory, as arrays of a file in a folder."""
-        count = self._buffer.data_ticks
-        one = self.of(slice(0, 1)) if count else {}
-        if folder is not None and count * sum(values.nbytes for values in one.values()) > MOST_HELD_BYTES:
+        count, each = self._buffer.data_ticks, sum(map(_bytes_of, self._schema.fields))
+        if folder is not None and count * len(self._entities) * each > MOST_HELD_BYTES:
             with contextlib.suppress(OSError):
-                return self._in_file(Spill(folder), one)
+                return self._in_file(Spill(folder), self.of(slice(0, 1)))
         return self.of(slice(0, count))
 
     def _in_file(self, spill: Spill, one: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -362,6 +362,11 @@ class _Derived:
             return whole.array(places[name], (count * robots, *row.shape[1:]), row.dtype)
 
         return {name: texts[name] if name in texts else column(name, row) for name, row in one.items()}
+
+
+def _bytes_of(field: Field) -> int:
+    """Return how many bytes a value takes; a text is an object of its own."""
+    return math.prod(field.shape) * np.dtype(object if field.is_text else field.dtype).itemsize
 
 
 class _InTurn:

@@ -49,6 +49,8 @@ class Course:
         self.arrivals = Arrivals(recorder.settings, self._success)
         self._trigger = trigger(recorder.settings)
         self._shows_success = recorder.settings.gym_columns
+        # Most infos say it by a plain truth value, and nobody has to be asked.
+        self._is_heard = self._success.is_heard
         self._resets = 0
 
     @property
@@ -145,7 +147,8 @@ class Course:
         if moment.done or not take.is_on_time():
             self._look_closer(take, moment)
         if self._shows_success:
-            moment.success = bool(self.ask(take))
+            said = moment.said
+            moment.success = said if said.__class__ is bool and self._is_heard else bool(self.ask(take))
 
     def _look_closer(self, take: Take, moment: Moment) -> None:
         """See what has become of the simulation in a step that is the first, the last, or unlike the others."""

@@ -6,25 +6,30 @@ are copied, functions are called, and everything else waits until the episode ha
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lucky_recorder.capture.channels import Channel, Phase
+from lucky_recorder.capture.channels import FEW, Channel, Phase
 from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.keys import NEW_POLICY_STEP, POST_RESET
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.buffer import BLOCK_ROWS, EpisodeBuffer
 from lucky_recorder.recorder.policies import Ran
 
-Copies = list[tuple[Any, Any, Any, Any]]
+# What an array is copied into, at which place for each row; the array; how it is listed, or multiplied.
+Copies = list[tuple[Any, Any, Any, Any, Any]]
+# What gives a value, which ones are recorded as they are, the cells of the block, what notes that one is missing, and
+# what settles all others.
+Readings = list[tuple[Any, Any, Any, Any, Any]]
 # At hand: to look it up in `math` costs a tenth of a copy.
 _is_finite = math.isfinite
 # The channel of the joints' positions.
 _POSITIONS = "qpos"
-# Up to so many values, Python adds them up sooner than numpy multiplies them.
-_FEW = 12
 
 
 class RowFiller:
@@ -60,16 +65,19 @@ class RowFiller:
         self._pair()
 
     def _pair(self) -> None:
-        """Pair every array that is copied with the block it is copied into."""
+        """Pair all that is looked at with the open blocks."""
         self._copies_before, self._copies_after = self._pairs("before"), self._pairs("after")
+        self._readings_before = self._read_into(self._reads_before)
+        self._readings_after = self._read_into(self._reads_after)
 
     def _pairs(self, phase: Phase) -> Copies:
         mine = [(self.buffer.blocks[c.name].open, c.view) for c in self._viewed if c.phase == phase]
-        return [
-            (block, view, view.tolist if view.ndim == 1 and view.size <= _FEW else None, view.dot)
-            for block, view in mine
-            if view is not None
-        ]
+        return [(*_memory(block, view), *_added_up(view)) for block, view in mine if view is not None]
+
+    def _read_into(self, channels: Sequence[Channel]) -> Readings:
+        blocks, missing = self.buffer.blocks, self.buffer.missing
+        notes = {c.name: missing[c.name].append if c.nullable else None for c in channels}
+        return [(c.given, c.bounds, _cells(c, blocks[c.name].open), notes[c.name], c.settle) for c in channels]
 
     def read_before(self, tick: int) -> None:
         """Read what a row holds of the state before its step.
@@ -78,13 +86,13 @@ class RowFiller:
             CaptureError: If a value is not finite, or a column's source gave what cannot be recorded.
         """
         row = self._row
-        for block, view, listed, dot in self._copies_before:
-            block[row] = view
+        for cells, places, memory, listed, dot in self._copies_before:
+            cells[places[row]] = memory
             # One number tells whether all of it is finite; only where it does not, each value is looked at.
-            if not _is_finite(dot(view) if listed is None else sum(listed())):
+            if not _is_finite(sum(listed(), 0.0) if dot is None else dot(listed)):
                 self._refuse_infinite("before", tick)
-        for channel in self._reads_before:
-            self._read(channel)
+        if self._readings_before:
+            self._read(self._readings_before)
 
     def check(self, phase: Phase, tick: int) -> None:
         """Look at what a tick without a row of its own has: a bad state is found when it comes, and not a row later.
@@ -92,8 +100,8 @@ class RowFiller:
         Raises:
             CaptureError: If a value that rows hold is not finite.
         """
-        for _, view, listed, dot in self._copies_before if phase == "before" else self._copies_after:
-            if not _is_finite(dot(view) if listed is None else sum(listed())):
+        for _, _, _, listed, dot in self._copies_before if phase == "before" else self._copies_after:
+            if not _is_finite(sum(listed(), 0.0) if dot is None else dot(listed)):
                 self._refuse_infinite(phase, tick)
 
     def finish(self, tick: int, new_policy_step: Ran) -> None:
@@ -103,23 +111,25 @@ class RowFiller:
             CaptureError: As for `read_before`.
         """
         row = self._row
-        for block, view, listed, dot in self._copies_after:
-            block[row] = view
-            if not _is_finite(dot(view) if listed is None else sum(listed())):
+        for cells, places, memory, listed, dot in self._copies_after:
+            cells[places[row]] = memory
+            if not _is_finite(sum(listed(), 0.0) if dot is None else dot(listed)):
                 self._refuse_infinite("after", tick)
         if self._refresh is not None:
             self._refresh()
-        for channel in self._reads_after:
-            self._read(channel)
+        if self._readings_after:
+            self._read(self._readings_after)
+        pending = self._pending_flags
         if new_policy_step is True:
-            self._flag(NEW_POLICY_STEP | self._pending_flags)
+            self._flag(NEW_POLICY_STEP | pending)
         else:
             for robot in new_policy_step or ():
                 self._flag_next(robot, NEW_POLICY_STEP)
-            self._flag(self._pending_flags)
-        self._pending_flags = 0
+            self._flag(pending)
+        if pending:
+            self._pending_flags = 0
         self._row = row + 1
-        if self._row == BLOCK_ROWS:
+        if row + 1 == BLOCK_ROWS:
             self.buffer.next_block()
             self._row = 0
             self._pair()
@@ -142,14 +152,13 @@ class RowFiller:
                 self._refresh()
             for channel in self._reads_after:
                 if channel.merge is None and (channel.is_returned or not was_reset):
-                    assert channel.read is not None
                     values[channel.name] = channel.read(self._moment)
         if values:
             self.buffer.join(tick, values)
 
     def _joined(self, channel: Channel) -> Any:
         held = self.buffer.blocks[channel.name].last(self.buffer.data_ticks)
-        return channel.joined(held, channel.read(self._moment) if channel.read else None)
+        return channel.joined(held, channel.read(self._moment))
 
     def is_back_at_start(self) -> bool:
         """Tell whether a step has put the positions back where the episode began, to the bit: no physics does that.
@@ -182,16 +191,49 @@ class RowFiller:
         key = (self.buffer.data_ticks, robot)
         self.buffer.robot_flags[key] = self.buffer.robot_flags.get(key, 0) | flag
 
-    def _read(self, channel: Channel) -> None:
-        assert channel.read is not None
-        value = channel.read(self._moment)
-        if channel.nullable:
-            self.buffer.missing[channel.name].append(value is None)
-        block = self.buffer.blocks[channel.name].open
-        block[self._row] = 0 if value is None else value
+    def _read(self, readings: Readings) -> None:
+        row, moment = self._row, self._moment
+        for given, bounds, cells, note, settle in readings:
+            value = given(moment)
+            known = bounds.get(value.__class__)
+            # Most are plain numbers. Whatever else it is, somebody looks closer.
+            if known is None or not known[0] <= value <= known[1]:
+                if value is None and note is not None:
+                    note(1)
+                    cells[row] = 0
+                    continue
+                if settle is not None:
+                    value = settle(value)
+            if note is not None:
+                note(0)
+            cells[row] = value
 
     def _refuse_infinite(self, phase: Phase, tick: int) -> None:
         for channel in self._viewed:
             if channel.phase == phase and not np.isfinite(channel.view).all():  # type: ignore[arg-type]
                 what = f"{channel.name} holds NaN or infinity"
                 raise CaptureError(f"{what} at tick {tick} of the episode: {channel.view}")
+
+
+def _cells(channel: Channel, block: NDArray[Any]) -> Any:
+    """Return what a channel's values are put into, row by row: of single numbers, plain memory, which is quicker."""
+    return block.data if channel.bounds else block
+
+
+def _memory(block: NDArray[Any], view: NDArray[Any]) -> tuple[Any, Sequence[Any], Any]:
+    """Return what an array is copied into, the place of each row in it, and what is copied there."""
+    if block.dtype == view.dtype and view.flags.c_contiguous and view.nbytes:
+        # As bytes: to find the row of an array takes numpy longer than the copy.
+        return block.reshape(-1).data.cast("B"), _places(view.nbytes), view.reshape(-1).data.cast("B")
+    return block, range(BLOCK_ROWS), view
+
+
+@functools.cache
+def _places(size: int) -> list[slice]:
+    """Return where each row of a block lies that takes so many bytes."""
+    return [slice(row * size, (row + 1) * size) for row in range(BLOCK_ROWS)]
+
+
+def _added_up(view: NDArray[Any]) -> tuple[Any, Any]:
+    """Return what makes one number of an array: its list, to be added up; or itself, to be multiplied with itself."""
+    return (view.tolist, None) if view.ndim == 1 and view.size <= FEW else (view, view.dot)

@@ -67,6 +67,7 @@ class Lane:
 
     def _cache(self) -> None:
         """Keep at hand what every tick needs: a property costs as much as the copying itself."""
+        self._clock = self.watch.clock
         self._sync = self._source.sync
         self._snapshot = self._source.snapshot
         self._ticks_per_row = self._source.clocks.ticks_per_row
@@ -113,15 +114,20 @@ class Lane:
         self.is_open = True
         if self.resets:
             self._take_resets()
-        self.watch.before_step(self.ticks)
+        tick, watch, clock = self.ticks, self.watch, self._clock
+        if clock is not None:
+            watch.tick, now = tick, clock.time
+            if now != watch.settled:
+                watch.look_closer(now, tick)
+            watch.last = now
         if self.trail is not None:
-            self.trail.before(self.ticks)
+            self.trail.before(tick)
         if self._sync is not None:
             self._sync()
-        if self.ticks % self._ticks_per_row == 0:
-            self._filler.read_before(self.ticks)
+        if tick % self._ticks_per_row == 0:
+            self._filler.read_before(tick)
         else:
-            self._filler.check("before", self.ticks)
+            self._filler.check("before", tick)
         if self._snapshot is not None:
             self._capture(self._snapshot)
 
@@ -160,19 +166,20 @@ class Lane:
         if is_cut and self._loses_row():
             self.drop_half()
             return
-        if self.ticks % self._ticks_per_row == 0:
-            self._filler.finish(self.ticks, new_policy_step)
+        tick = self.ticks
+        if tick % self._ticks_per_row == 0:
+            self._filler.finish(tick, new_policy_step)
         else:
-            self._filler.check("after", self.ticks)
-            self._filler.join(self.ticks, self._ends_the_rows_step(), is_cut)
+            self._filler.check("after", tick)
+            self._filler.join(tick, self._ends_the_rows_step(), is_cut)
         if self.trail is not None:
-            self.trail.after(self.ticks, is_cut)
+            self.trail.after(tick, is_cut)
         # The order matters. An interrupt may strike between any two of these lines, and what has been counted by then
         # tells the worker how many ticks are whole: one whose snapshots were not handed over is not, nor is its row.
         snapshots, self.snapshots = self.snapshots, None
         if snapshots:
-            self.last_seen = self.ticks
-        self.ticks += 1
+            self.last_seen = tick
+        self.ticks = tick + 1
         if snapshots:
             self._hand_over(self.last_seen, snapshots)
         self.is_open = False

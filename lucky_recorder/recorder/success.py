@@ -40,6 +40,7 @@ class SuccessSignal:
 
     Attributes:
         is_callable: Whether a callable of the user's decides: it may look at anything.
+        is_heard: Whether nothing else is asked where the info of a step says it.
         keys: The two entries of a step's info that may say it, the first one first; None for none.
 
     Args:
@@ -59,6 +60,7 @@ class SuccessSignal:
         elif isinstance(setting, str) and is_callable_name(setting):
             self._called = load_callable("success", setting)
         self.is_callable = self._called is not None
+        self.is_heard = not self.is_callable and setting != "terminated"
 
     def hear(self, info: Mapping[Any, Any]) -> Any:
         """Return what a step's info says of success as it is now, to be made a verdict of later; None if nothing.

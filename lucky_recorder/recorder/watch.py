@@ -31,9 +31,13 @@ class Watch:
     """Compares the simulation with itself from tick to tick.
 
     It has more attributes than a class here should: two comparisons are all that a step has time for, so what they
-    need is kept at hand.
+    need is kept at hand. The one before a step is a `Lane`'s: it calls `look_closer` where the time is not `settled`.
 
     Attributes:
+        clock: An object whose ``time`` is the simulation's; None where there is none.
+        settled: The time at which the last step has left it; NaN where that must not be relied on.
+        last: The time of the last look.
+        tick: The tick of the last look.
         is_idle: Whether the simulation did not move in the last step of an episode.
 
     Args:
@@ -43,8 +47,8 @@ class Watch:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.is_idle = False
-        self._began = self._last = self._settled = math.nan
-        self._steps = self._tick = self._still = self._known_refusals = 0
+        self._began = self.last = self.settled = math.nan
+        self._steps = self.tick = self._still = self._known_refusals = 0
         self._known_instabilities = b""
         self.attach(source)
 
@@ -56,7 +60,7 @@ class Watch:
             is_in_step: Whether a step is under way that has replaced the data.
         """
         pulse = source.pulse
-        self._time: Any = None if pulse is None else pulse.data
+        self.clock: Any = None if pulse is None else pulse.data
         self._count = _nothing if pulse is None else pulse.steps
         self._instabilities = source.instabilities
         refusals = source.refusals
@@ -72,33 +76,23 @@ class Watch:
         period = self._source.period
         self._period = period
         # The times themselves are rounded, too: one that counts the seconds since 1970 is right to a quarter of a ms.
-        known = 0.0 if math.isnan(self._last) else self._last
+        known = 0.0 if math.isnan(self.last) else self.last
         around = 0.0 if period is None else max(_LEAST, _ROUNDING * period, 4 * math.ulp(known))
         self._low = -math.inf if period is None else period - around
         self._high = math.inf if period is None else period + around
 
-    def before_step(self, tick: int) -> None:
-        """Compare the time before a step with that after the last, or a tick after the last look.
+    def look_closer(self, now: float, tick: int) -> None:
+        """Look before a step at a time that is not the one at which the last step has left the simulation.
 
         Raises:
             CaptureError: If it has run backwards, or on by anything but a tick.
         """
-        if self._time is None:
-            return
-        now = self._time.time
-        self._tick = tick
-        if now != self._settled:
-            self._look_closer(now, tick)
-        self._last = now
-
-    def _look_closer(self, now: float, tick: int) -> None:
-        """Look at a time that is not the one at which the last step has left the simulation."""
         self._require_time(now, tick)
-        gap, is_first = now - self._last, math.isnan(self._last)
+        gap, is_first = now - self.last, math.isnan(self.last)
         if is_first:
             self._began, self._still = now, 0
             self._note_instabilities()
-        before = self._last if math.isnan(self._settled) else self._settled
+        before = self.last if math.isnan(self.settled) else self.settled
         if now < before:
             raise CaptureError(
                 f"simulation time ran backwards, from {before:g} s to {now:g} s, at tick {tick} of the "
@@ -106,7 +100,7 @@ class Watch:
                 "a reset you mean"
             )
         self._steps = self._count()
-        is_even = is_first or (math.isnan(self._settled) and self._low < gap < self._high)
+        is_even = is_first or (math.isnan(self.settled) and self._low < gap < self._high)
         # A simulation that has not moved at all since the episode began is one whose time says nothing.
         if not is_first:
             self._check_stability(tick)
@@ -117,10 +111,10 @@ class Watch:
             self._refuse_stillness(tick)
         if is_even:
             return
-        if math.isnan(self._settled):
+        if math.isnan(self.settled):
             self._refuse_uneven(gap, f"tick {tick - 1} of the episode")
         else:
-            moved = now - self._settled
+            moved = now - self.settled
             self._refuse_uneven(gap, f"{moved:g} s of it passed outside of env.step, before tick {tick}: that tick")
 
     def is_on_time(self) -> bool:
@@ -128,12 +122,12 @@ class Watch:
 
         Where it has not, whoever asks looks closer, with `after_step`.
         """
-        if self._time is None:
+        if self.clock is None:
             return True
-        now = self._time.time
-        if self._is_fresh or not self._low < now - self._last < self._high or self._refusals() != self._known_refusals:
+        now = self.clock.time
+        if self._is_fresh or not self._low < now - self.last < self._high or self._refusals() != self._known_refusals:
             return False
-        self._settled = now
+        self.settled = now
         return True
 
     def after_step(self, is_done: bool = False, is_said: bool = False) -> bool:
@@ -149,17 +143,17 @@ class Watch:
         Raises:
             CaptureError: If it became unstable and reset itself, or the step was longer or shorter than the others.
         """
-        if self._time is None:
+        if self.clock is None:
             return not is_said
         if not is_done and not is_said and self.is_on_time():
             return True
-        now, tick = Beat(self._time.time, self._count()), self._tick
+        now, tick = Beat(self.clock.time, self._count()), self.tick
         self._require_time(now.time, tick)
         self._check_stability(tick)
         # The steps are those of the last longer look: there were no fewer before this step.
-        before = Beat(self._last, self._steps)
+        before = Beat(self.last, self._steps)
         if is_said or is_reset(before, now, self._period, is_done, is_first=tick == 0):
-            self._settled = math.nan
+            self.settled = math.nan
             return False
         lasted = now.time - before.time
         is_even = self._low < lasted < self._high
@@ -173,7 +167,7 @@ class Watch:
         self._still += is_still
         if not (is_even or is_short or is_still):
             self._refuse_uneven(lasted, f"tick {tick} of the episode")
-        self._settled, self._steps, self._is_fresh = now.time, now.steps, is_still
+        self.settled, self._steps, self._is_fresh = now.time, now.steps, is_still
         return True
 
     def at_end(self, tick: int) -> None:
@@ -182,10 +176,10 @@ class Watch:
         Raises:
             CaptureError: If it became unstable, or refused the commands.
         """
-        if self._time is None:
+        if self.clock is None:
             return
-        known = self._last if math.isnan(self._settled) else self._settled
-        if self._time.time < known and self._count() < self._steps:
+        known = self.last if math.isnan(self.settled) else self.settled
+        if self.clock.time < known and self._count() < self._steps:
             # Since the last tick it was reset, by whomever: what MuJoCo has counted by now, it has counted after that.
             self._known_refusals, self._known_instabilities = 0, bytes(len(self._known_instabilities))
         self._check_stability(tick)
@@ -196,7 +190,7 @@ class Watch:
 
     def take_at_once(self) -> None:
         """Take note that a tick has no step of its own: the next look measures it."""
-        self._settled = math.nan
+        self.settled = math.nan
 
     def _require_time(self, now: float, tick: int) -> None:
         if not math.isfinite(now):
@@ -262,11 +256,11 @@ class Watch:
 
     def elapsed(self) -> float:
         """Return how long the step that was just taken has lasted, in seconds of the simulation's own time."""
-        return float(self._time.time - self._last) if self._time is not None else 0.0
+        return float(self.clock.time - self.last) if self.clock is not None else 0.0
 
     def forgive_reset(self) -> None:
         """Let time be another before the next tick: somebody has reset the simulation and said so."""
-        self._last = self._settled = math.nan
+        self.last = self.settled = math.nan
         self._is_fresh = True
         self._note_instabilities()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, SupportsFloat, Unpack, cast
@@ -175,7 +176,9 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 course.rebind_at("between two steps", take)
             if course.parts is not None:
                 if not course.end_if_cut():
-                    result = course.parts.run(take, lambda: self._inner_step(take, moment, action), new_policy_step)
+                    # No lambda: what it would hold on to takes longer to look up, at every step.
+                    step = functools.partial(self._inner_step, take, moment, action)
+                    result = course.parts.run(take, step, new_policy_step)
             elif take.look():
                 result = self.env.step(action)
                 course.take_in(take, result, moment)

@@ -286,7 +286,7 @@ class MetadataWriter:
         """Take an episode whose data file is whole, to be listed by the next write."""
         self._is_behind = True
         self._pending.append(episode.row)
-        self._longest_row = max(self._longest_row, len(json_bytes(as_json(episode.row))))
+        self._longest_row = max(self._longest_row, len(json.dumps(as_json(episode.row)).encode()))
         self._totals.add(episode)
 
     def is_due(self, episodes: int) -> bool:

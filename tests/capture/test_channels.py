@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lucky_recorder.capture.channels import Channel, DerivedColumn, exact, exactly
+from lucky_recorder.capture.channels import Channel, DerivedColumn, bounds_of, exact, exactly
+from lucky_recorder.episode.keys import NUMBERS
 from lucky_recorder.episode.schema import Field
 from lucky_recorder.errors import CaptureError
 
@@ -122,6 +123,35 @@ def test_the_quick_way_settles_and_refuses_as_the_thorough_one_does(shape: Any, 
         np.testing.assert_array_equal(settled, known)
         if not isinstance(known, str):
             assert (settled.shape, settled.dtype) == (known.shape, known.dtype)
+
+
+LARGEST = float(np.finfo(np.float64).max)
+NUMBERS_GIVEN: list[Any] = [0, 1, -1, 255, 256, 2**24, 2**24 + 1, 2**31, 2**53, 2**53 + 1, -(2**53) - 1, 2**63, 2**64]
+NUMBERS_GIVEN += [0.1, -0.0, 3.4e38, 3.5e38, -LARGEST, LARGEST, np.inf, -np.inf, np.nan, True, False]
+NUMBERS_GIVEN += [np.float64(0.1), np.float64(np.nan), np.float32(0.1), np.float32(np.inf), np.int64(-1), np.int32(7)]
+NUMBERS_GIVEN += [np.int64(2**63 - 1), np.uint64(2**64 - 1), np.bool_(True), "1", None]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("value", NUMBERS_GIVEN)
+def test_a_number_within_the_bounds_is_recorded_to_the_bit_as_the_thorough_way_records_it(
+    value: Any, dtype: str
+) -> None:
+    known, cells = bounds_of((), dtype).get(type(value)), np.zeros(1, dtype)
+    is_known = known is not None and known[0] <= value <= known[1]
+    settled = outcome(exact, "c", value, (), dtype, False)
+    if is_known or not isinstance(settled, str):
+        cells.data[0] = value if is_known else settled
+        assert cells.tobytes() == settled.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(0.1, "float64"), (True, "bool"), (7, "int32"), (np.float64(3), "float32"), (2**53, "float64")]
+)
+def test_plain_numbers_are_within_the_bounds(value: Any, dtype: str) -> None:
+    low, high = bounds_of((), dtype)[type(value)]
+    assert low <= value <= high
+    assert bounds_of((1,), dtype) == bounds_of((), "object") == {}
 
 
 def test_a_reading_is_a_copy() -> None:

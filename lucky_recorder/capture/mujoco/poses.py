@@ -27,4 +27,4 @@ def _column(simulation: Simulation, camera: Camera) -> DerivedColumn:
     read = pose_reader(simulation, camera)
     key, shape = pose_key(camera.name), (len(_NAMES),)
     field = Field(key, "float64", shape, names=_NAMES, unit="m, quaternion w x y z", has_stats=True)
-    return DerivedColumn(field, Channel(f"pose:{camera.name}", "before", shape, "float64", read=lambda moment: read()))
+    return DerivedColumn(field, Channel(f"pose:{camera.name}", "before", shape, "float64", given=lambda moment: read()))
