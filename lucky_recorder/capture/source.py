@@ -22,12 +22,12 @@ from lucky_recorder.capture.render import check_rendered
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Clocks, clocks, schedule
 from lucky_recorder.capture.snapshot import Scenes, Snapshot
-from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, warn_of_idle
+from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, to_draw, warn_of_idle
 from lucky_recorder.capture.sync import Sync, needs_gl
 from lucky_recorder.capture.task import task_channel, task_reader
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import GYM_ACTION, MODES
-from lucky_recorder.episode.schema import Schema
+from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -81,15 +81,18 @@ class Source:
         check_unrecorded_masks(settings, simulation)
         self.task = task_reader(settings, env)
         self._said_tasks = () if self.task is None else (task_channel(self.task),)
-        self.schema = self._schema_of(attached)
+        self._streams = streams_of(settings, clocks, simulation)
+        self.schema = self._schema_of(attached, self._streams)
         warn_of_idle(settings)
         self._look_through(attached)
         cameras, quality = settings.recorded_cameras, settings.render_quality
         # Only built here. The worker opens it: an OpenGL context is current in one thread at a time.
         self.renderer = drawing.Renderer(cameras, quality) if self.needs_gl else None
 
-    def _schema_of(self, attached: Attached) -> Schema:
-        settings, simulation = self.settings, attached.simulation
+    def _schema_of(self, attached: Attached, streams: tuple[Stream, ...]) -> Schema:
+        settings = self.settings
+        # Made in any case: they refuse what cannot be drawn.
+        scans = scans_of(settings, self.clocks, attached.simulation)
         mode = MODES[settings.mode]
         return Schema(
             entity_column=mode.entity_column,
@@ -97,10 +100,11 @@ class Source:
             robots=tuple(r.name for r in attached.robots),
             hz=self.clocks.data,
             columns=tuple(c.field for c in attached.columns),
-            streams=streams_of(settings, self.clocks, simulation),
-            scans=scans_of(settings, self.clocks, simulation),
+            streams=() if settings.is_deferred else streams,
+            scans=() if settings.is_deferred else scans,
             has_rows=settings.record_data,
             has_states=settings.keep_states,
+            to_draw=to_draw(settings, streams),
         )
 
     def _look_through(self, attached: Attached) -> None:
@@ -262,7 +266,8 @@ class Source:
             return False
         try:
             attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render, self._scenes)
-            changed = difference(self.schema, self._schema_of(attached))
+            streams = streams_of(self.settings, self.clocks, attached.simulation)
+            changed = difference(self.schema, self._schema_of(attached, streams))
         except SettingsError as error:
             # Nobody has changed a setting: what is wrong is that the model is another.
             why = "the environment replaced its model, or its data, and this session cannot go on with the new one"
@@ -309,10 +314,9 @@ class Source:
         # A simulation whose time counts the seconds since 1970 knows it to a quarter of a microsecond.
         noise = 2 * math.ulp(pulse.data.time) / seconds if pulse is not None and seconds > 0 else 0.0
         settled = measured(self.settings, self._env, seconds, noise)
-        streams = at_rates(self.settings, settled, self.schema.streams)
-        scans = scans_of(self.settings, settled, self._attached.simulation)
-        self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
+        self._streams = at_rates(self.settings, settled, self._streams)
         self.clocks = settled
+        self.schema = self._schema_of(self._attached, self._streams)
         # As it was measured, and not as the rate says: later steps are rounded in the same way.
         is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds, noise)
         self.period = float(1 / settled.control) if is_stated else seconds

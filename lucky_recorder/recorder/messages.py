@@ -56,6 +56,7 @@ class Ended(NamedTuple):
 
     Attributes:
         take: Its number.
+        key: What its noise is keyed by.
         outcome: How it ended.
         buffer: Its raw rows.
         ticks: Its finished ticks.
@@ -70,6 +71,7 @@ class Ended(NamedTuple):
     """
 
     take: int
+    key: str
     outcome: Outcome
     buffer: EpisodeBuffer
     ticks: int

@@ -216,6 +216,18 @@ class Recording:
         """Queue a job that belongs to no take; if it fails, so does all that follows."""
         self._worker.put(lambda: self._committer.guard(job, what))
 
+    def refuse_to_show(self) -> None:
+        """Refuse to be asked for pictures where there are none yet.
+
+        Raises:
+            StateError: If they are drawn later.
+        """
+        if self.source.settings.is_deferred and self.source.settings.recorded_cameras:
+            raise StateError(
+                "observe() gives the pictures that a policy sees, and with render='deferred' there are none yet; "
+                "record with render='live', or leave the cameras out, and name them when the session is drawn"
+            )
+
     def draw(self, snapshots: list[Snapshot]) -> list[Snapshot]:
         """Have the colours of snapshots drawn now, and wait for them.
 

@@ -78,7 +78,7 @@ class Take:
     It has one attribute more than a class here should: it is the one place for all that is open.
 
     Attributes:
-        number: Counts the takes of a session, in all lanes, from 0.
+        mark: What it is known by.
         is_seeded: Whether every reset in it was given a seed.
         began_ns: When it began, nanoseconds since 1970.
         state: Where it stands.
@@ -115,7 +115,7 @@ class Take:
         folder: Path,
     ) -> None:
         number, key, seed = mark
-        self.number = number
+        self.mark = mark
         self.is_seeded = seed is not None
         self.began_ns = clock.now_ns()
         self.state = OPEN
@@ -136,6 +136,11 @@ class Take:
         limit, clocks = self._source.settings.max_episode_length_s, self._source.clocks
         self._most_ticks = -1 if limit is None else clock.ticks_within(limit, clocks.base)
         self.ticks_per_step = clocks.ticks_per_step
+
+    @property
+    def number(self) -> int:
+        """Its number: counts the takes of a session, in all lanes, from 0."""
+        return self.mark.number
 
     @property
     def commands(self) -> simulator.CommandMap | None:
@@ -309,7 +314,8 @@ class Take:
         if lane.trail is not None:
             lane.trail.close()
         return Ended(
-            take=self.number,
+            take=self.mark.number,
+            key=self.mark.key,
             outcome=self.outcome,
             buffer=lane.buffer,
             ticks=ticks,
