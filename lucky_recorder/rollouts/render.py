@@ -13,18 +13,17 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import attrs
 import cloudpickle
 
-from lucky_recorder.edit import assemble
-from lucky_recorder.edit.drawn import Drawn, Place
 from lucky_recorder.edit.pick import OnEpisode, every, opened
 from lucky_recorder.edit.shaped import Shaped
 from lucky_recorder.episode import keys
 from lucky_recorder.episode.schema import Stream
 from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError, StorageError, extended
+from lucky_recorder.lazy import lazy
 from lucky_recorder.notices import tell
 from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.filming import Stage
@@ -45,6 +44,12 @@ from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.storage.lock import refuse_held, take_over
 from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import make_folder, write_json
+
+if TYPE_CHECKING:
+    from lucky_recorder.edit import assemble, drawn
+else:
+    # They import av, and `import *` is to be quick.
+    assemble, drawn = lazy("lucky_recorder.edit.assemble"), lazy("lucky_recorder.edit.drawn")
 
 __all__ = ["render"]
 
@@ -108,10 +113,10 @@ def render(
     if not dry_run:
         with _shards(drawing, target) as shards:
             places = _drawn(drawing, shards, source.episodes[keys.EPISODE_INDEX].to_pylist(), count, on_episode)
-            drawn = _joined(stage, wanted, places)
+            joined = _joined(stage, wanted, places)
             assert planned.taken_over is not None
-            made = drawn.taken_over(planned.taken_over, planned.parts[0].source.schema)
-            replace(planned, drawn=drawn, taken_over=made).write(metadata_every=wanted.settings.metadata_every)
+            made = joined.taken_over(planned.taken_over, planned.parts[0].source.schema)
+            replace(planned, drawn=joined, taken_over=made).write(metadata_every=wanted.settings.metadata_every)
             shutil.rmtree(shards, ignore_errors=True)
     return Shaped(target, planned.episodes, planned.rows, 0)
 
@@ -253,20 +258,20 @@ def _note(folder: Path, drawing: Drawing) -> None:
         raise SettingsError.of("output", str(folder), remedy)
 
 
-def _found(folder: Path) -> dict[int, Place]:
+def _found(folder: Path) -> dict[int, drawn.Place]:
     """Return which episodes are drawn, and where."""
-    found: dict[int, Place] = {}
+    found: dict[int, drawn.Place] = {}
     for shard in sorted(folder.glob(f"*/*/{keys.SESSIONS}/*")):
         if is_blank(shard):
             continue
         for episode, number in drawn_in(Session(shard)).items():
-            found.setdefault(episode, Place(shard, number))
+            found.setdefault(episode, drawn.Place(shard, number))
     return found
 
 
 def _drawn(
     drawing: Drawing, folder: Path, episodes: Sequence[int], workers: int, on_episode: OnEpisode | None
-) -> Mapping[int, Place]:
+) -> Mapping[int, drawn.Place]:
     """Draw the episodes that are not drawn yet; returns where each of them is."""
     for shard in folder.glob(f"*/*/{keys.SESSIONS}/*"):
         # A worker of a call that was killed goes on for some seconds.
@@ -339,12 +344,12 @@ def _give_up(kept: int, fruitless: int) -> LuckyRecorderError:
     raise AssertionError
 
 
-def _joined(stage: Stage, wanted: _Wanted, places: Mapping[int, Place]) -> Drawn:
+def _joined(stage: Stage, wanted: _Wanted, places: Mapping[int, drawn.Place]) -> drawn.Drawn:
     schema, settings = stage.source.schema, wanted.settings
     replaced = {
         camera.key_of(kind) for camera in settings.recorded_cameras for kind in ("color", "depth", "rgbd", "mask")
     }
-    return Drawn([_as_said(s, wanted) for s in schema.streams], schema.scans, places, replaced)
+    return drawn.Drawn([_as_said(s, wanted) for s in schema.streams], schema.scans, places, replaced)
 
 
 def _as_said(stream: Stream, wanted: _Wanted) -> Stream:
