@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -20,7 +20,7 @@ from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.circumstances import Circumstances
 from lucky_recorder.recorder.lane import Lane
-from lucky_recorder.recorder.messages import Counts, Ended, Seen
+from lucky_recorder.recorder.messages import Counts, Ended, Mark, Seen
 from lucky_recorder.recorder.policies import Ran
 
 if TYPE_CHECKING:
@@ -56,20 +56,6 @@ class Owner(Protocol):
 
     def learn_rates(self, seconds: float) -> None:
         """Settle the session's rates by how long the first step has lasted."""
-
-
-class Mark(NamedTuple):
-    """What a take is known by.
-
-    Attributes:
-        number: Counts the takes of a session, in all lanes, from 0.
-        key: What its noise is keyed by: in another run with the same seeds it is the same.
-        seed: The seed of the reset that began it; None where none was given.
-    """
-
-    number: int
-    key: str
-    seed: int | None
 
 
 class Take:
@@ -136,11 +122,6 @@ class Take:
         limit, clocks = self._source.settings.max_episode_length_s, self._source.clocks
         self._most_ticks = -1 if limit is None else clock.ticks_within(limit, clocks.base)
         self.ticks_per_step = clocks.ticks_per_step
-
-    @property
-    def number(self) -> int:
-        """Its number: counts the takes of a session, in all lanes, from 0."""
-        return self.mark.number
 
     @property
     def commands(self) -> simulator.CommandMap | None:
@@ -314,8 +295,7 @@ class Take:
         if lane.trail is not None:
             lane.trail.close()
         return Ended(
-            take=self.mark.number,
-            key=self.mark.key,
+            mark=self.mark,
             outcome=self.outcome,
             buffer=lane.buffer,
             ticks=ticks,

@@ -245,7 +245,7 @@ class LaneWriter:
             return None
         _seal(states.states, states.commands)
         # Whoever draws them gives its sensors the same noise.
-        states = states._replace(about={**states.about, NOISE: ended.key})
+        states = states._replace(about={**states.about, NOISE: ended.mark.key})
         for lack in states.about["not_brought_back"]:
             self._committer.warn(f"states are kept, and cannot bring an episode back to the bit: {lack}")
         return states
