@@ -252,10 +252,15 @@ class Source:
 
     # What may change while a recording goes on.
 
-    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> bool:
+    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData, *, may_differ: bool = False) -> bool:
         """Look at another model and data, if these are not the ones it looks at; returns whether the model is another.
 
         A refusal leaves everything as it was.
+
+        Args:
+            model: The model.
+            data: Its data.
+            may_differ: Whether it is what has become of the model in place, so that streams stay what they were.
 
         Raises:
             SettingsError: If the new model gives other columns, since a session's rows all have one layout, or lacks
@@ -267,7 +272,7 @@ class Source:
         try:
             attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render, self._scenes)
             streams = streams_of(self.settings, self.clocks, attached.simulation)
-            changed = difference(self.schema, self._schema_of(attached, streams))
+            changed = "" if may_differ else difference(self.schema, self._schema_of(attached, streams))
         except SettingsError as error:
             # Nobody has changed a setting: what is wrong is that the model is another.
             why = "the environment replaced its model, or its data, and this session cannot go on with the new one"

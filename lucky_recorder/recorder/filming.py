@@ -106,13 +106,13 @@ class Stage:
         """Show another model; returns whether it is another.
 
         Raises:
-            SettingsError: If its streams would have another layout.
+            SettingsError: If it has not what is looked at.
             FormatError: If MuJoCo does not read it.
         """
         if model.sha256 == self._sha256:
             return False
         restored = simulator.Restored(model.content, model.version)
-        self.source.rebind(restored.model, restored.data)
+        self.source.rebind(restored.model, restored.data, may_differ=True)
         self._restored, self._sha256 = restored, model.sha256
         return True
 

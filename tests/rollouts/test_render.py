@@ -72,6 +72,8 @@ def observed(folder: Path, mode: str = "tick", **settings: Any) -> Path | None:
         # Live, textures are looked at when a take begins, and the first begins with the session.
         model.tex_data[:6] = 60 * take if take else model.tex_data[:6]
         model.geom_rgba[-1, 2] = take / 4
+        # Metadata says how a camera projected when the session began.
+        model.cam_fovy[:] = 50 + take
         observer.mark_reset()
         for k in range(7 + take):
             if k == 5:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.edit.convert import session_to_koyu
 from lucky_recorder.testing import check_session
 from tests.recorder.physics import Cart, push
 from tests.rollouts.test_render import CAMERAS, LIDARS, XML, carts
@@ -94,3 +95,10 @@ def test_states_that_are_not_of_the_rows_are_not_drawn(tmp_path: Path) -> None:
         lr.render(path, tmp_path / "drawn")
     # What was drawn before it waits, and is gone on with.
     assert [*(tmp_path / "drawn.shards").rglob("*.mp4")]
+
+
+def test_copies_without_pictures_say_that_they_are_still_to_be_drawn(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "later", range(1), render="deferred")
+    with pytest.warns(RuntimeWarning, match="its pictures are still to be drawn"):
+        session_to_koyu(path, lr.KoyuSettings("bundles", path=tmp_path / "bundles"))
+    assert "pictures that are still to be drawn" in lr.lerobot_view(path, tmp_path / "copy").left_out
