@@ -146,7 +146,10 @@ class DrawingBench:
         stage, filming = self._ready(source, episode, kept)
         states = _states(episode, kept, stage)
         take, key = self._count, noise_key(episode, kept)
-        film = filming.film(take, key, model_of(episode, kept), states, _between(is_stopped))
+        try:
+            film = filming.film(take, key, model_of(episode, kept), states, _between(is_stopped))
+        except SettingsError as error:
+            raise FormatError(f"{episode.states_path()}: its model: {error}") from error
         self._write(source, episode, film)
         attempt = Attempt(piece.number + which, episode.index, film.ticks, episode.success, "", self._count - 1)
         self._written.append(attempt)
