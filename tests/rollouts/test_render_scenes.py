@@ -28,8 +28,8 @@ SCENES: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
     "a cloth": (
-        f'{HEAD}<body name="hang" pos="0 0 .4"><flexcomp name="cloth" type="grid" count="4 4 1" spacing=".1 .1 .1" radius=".02" '
-        'dim="2"><edge equality="true"/></flexcomp></body></worldbody></mujoco>',
+        f'{HEAD}<body name="hang" pos="0 0 .4"><flexcomp name="cloth" type="grid" count="4 4 1" '
+        'spacing=".1 .1 .1" radius=".02" dim="2"><edge equality="true"/></flexcomp></body></worldbody></mujoco>',
         {"masks": ["cloth"]},
     ),
     "a tendon, and activations": (
