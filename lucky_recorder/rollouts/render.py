@@ -143,7 +143,8 @@ def _wanted(source: Session, fields: DrawnFields) -> _Wanted:
     known: dict[str, Any] = {} if said is None else dict(read_drawn_by(said.settings, str(where)))
     calibration = {} if said is None else said.calibration
     if fields.keys() & {"cameras", "lidars"}:
-        known |= {"cameras": [], "lidars": [], "record_cameras": True}
+        known |= {"cameras": [], "lidars": [], "record_cameras": True, "record_color_video": True}
+        known["record_masks"] = False
         calibration = {}
     settings = RecorderSettings.of({**known, **fields})
     if not (settings.recorded_cameras or settings.recorded_lidars):

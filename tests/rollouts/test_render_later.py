@@ -102,3 +102,11 @@ def test_copies_without_pictures_say_that_they_are_still_to_be_drawn(tmp_path: P
     with pytest.warns(RuntimeWarning, match="its pictures are still to be drawn"):
         session_to_koyu(path, lr.KoyuSettings("bundles", path=tmp_path / "bundles"))
     assert "pictures that are still to be drawn" in lr.lerobot_view(path, tmp_path / "copy").left_out
+
+
+def test_what_is_asked_for_is_drawn_instead_of_what_the_session_says(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "later", range(1), render="deferred", lidars=LIDARS, seed=3)
+    lr.render(path, tmp_path / "drawn", cameras=[{"name": "ride", "width": 32, "height": 32}])
+    session = check_session(tmp_path / "drawn")
+    assert ([*session.cameras], session.lidars, session.to_draw) == (["ride"], (), None)
+    assert not (tmp_path / "drawn/videos/observation.masks.side").exists()
