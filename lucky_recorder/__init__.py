@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lucky_recorder.rollouts.collect import collect
     from lucky_recorder.rollouts.evaluate import evaluate
     from lucky_recorder.rollouts.remake import remake
+    from lucky_recorder.rollouts.render import render
     from lucky_recorder.rollouts.replay import replay
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
@@ -85,6 +86,7 @@ _HOMES = {
     "recover": "edit.recover",
     "remake": "rollouts.remake",
     "rename_task": "edit.merge",
+    "render": "rollouts.render",
     "replay": "rollouts.replay",
     "select": "edit.select",
     "split": "edit.split",
@@ -130,6 +132,7 @@ __all__ = [
     "recover",
     "remake",
     "rename_task",
+    "render",
     "replay",
     "select",
     "split",

@@ -17,7 +17,7 @@ from lucky_recorder.capture.render import capture_render
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Capture
 from lucky_recorder.capture.snapshot import Scenes
-from lucky_recorder.capture.sync import Sync, level_of, needs_gl, needs_of
+from lucky_recorder.capture.sync import Sync, films_model, level_of, needs_gl, needs_of
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.settings.camera import Camera
 from lucky_recorder.settings.lidar import Lidar
@@ -139,7 +139,7 @@ def _cameras(
     scenes: Scenes,
 ) -> list[Capture]:
     cameras = settings.recorded_cameras
-    pool = _pool(settings, simulation, scenes) if needs_gl(settings) else None
+    pool = _pool(settings, simulation, scenes) if films_model(settings) else None
     return [
         _rendered(render, camera, index)
         if camera.source == "render"
@@ -203,7 +203,6 @@ def _states(settings: RecorderSettings, simulation: simulator.Simulation | None)
     if not settings.keep_states:
         return None
     if simulation is None:
-        raise SettingsError.of(
-            "keep_states", True, "no MuJoCo model was found whose states could be kept; leave it out"
-        )
+        field, value = ("render", "deferred") if settings.is_deferred else ("keep_states", True)
+        raise SettingsError.of(field, value, "no MuJoCo model was found whose states could be kept; leave it out")
     return simulator.StateReader(simulation)

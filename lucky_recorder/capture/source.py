@@ -22,12 +22,12 @@ from lucky_recorder.capture.render import check_rendered
 from lucky_recorder.capture.robots import Robot
 from lucky_recorder.capture.schedule import Clocks, clocks, schedule
 from lucky_recorder.capture.snapshot import Scenes, Snapshot
-from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, warn_of_idle
+from lucky_recorder.capture.streams import at_rates, scans_of, streams_of, to_draw, warn_of_idle
 from lucky_recorder.capture.sync import Sync, needs_gl
 from lucky_recorder.capture.task import task_channel, task_reader
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import GYM_ACTION, MODES
-from lucky_recorder.episode.schema import Schema
+from lucky_recorder.episode.schema import Schema, Stream
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -81,15 +81,18 @@ class Source:
         check_unrecorded_masks(settings, simulation)
         self.task = task_reader(settings, env)
         self._said_tasks = () if self.task is None else (task_channel(self.task),)
-        self.schema = self._schema_of(attached)
+        self._streams = streams_of(settings, clocks, simulation)
+        self.schema = self._schema_of(attached, self._streams)
         warn_of_idle(settings)
         self._look_through(attached)
         cameras, quality = settings.recorded_cameras, settings.render_quality
         # Only built here. The worker opens it: an OpenGL context is current in one thread at a time.
         self.renderer = drawing.Renderer(cameras, quality) if self.needs_gl else None
 
-    def _schema_of(self, attached: Attached) -> Schema:
-        settings, simulation = self.settings, attached.simulation
+    def _schema_of(self, attached: Attached, streams: tuple[Stream, ...]) -> Schema:
+        settings = self.settings
+        # Made in any case: they refuse what cannot be drawn.
+        scans = scans_of(settings, self.clocks, attached.simulation)
         mode = MODES[settings.mode]
         return Schema(
             entity_column=mode.entity_column,
@@ -97,10 +100,11 @@ class Source:
             robots=tuple(r.name for r in attached.robots),
             hz=self.clocks.data,
             columns=tuple(c.field for c in attached.columns),
-            streams=streams_of(settings, self.clocks, simulation),
-            scans=scans_of(settings, self.clocks, simulation),
+            streams=() if settings.is_deferred else streams,
+            scans=() if settings.is_deferred else scans,
             has_rows=settings.record_data,
             has_states=settings.keep_states,
+            to_draw=to_draw(settings, streams),
         )
 
     def _look_through(self, attached: Attached) -> None:
@@ -248,10 +252,15 @@ class Source:
 
     # What may change while a recording goes on.
 
-    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData) -> bool:
+    def rebind(self, model: mujoco.MjModel, data: mujoco.MjData, *, may_differ: bool = False) -> bool:
         """Look at another model and data, if these are not the ones it looks at; returns whether the model is another.
 
         A refusal leaves everything as it was.
+
+        Args:
+            model: The model.
+            data: Its data.
+            may_differ: Whether it is what has become of the model in place, so that streams stay what they were.
 
         Raises:
             SettingsError: If the new model gives other columns, since a session's rows all have one layout, or lacks
@@ -262,7 +271,8 @@ class Source:
             return False
         try:
             attached = attach(self.settings, simulator.Simulation(model, data), self._env, self._render, self._scenes)
-            changed = difference(self.schema, self._schema_of(attached))
+            streams = streams_of(self.settings, self.clocks, attached.simulation)
+            changed = "" if may_differ else difference(self.schema, self._schema_of(attached, streams))
         except SettingsError as error:
             # Nobody has changed a setting: what is wrong is that the model is another.
             why = "the environment replaced its model, or its data, and this session cannot go on with the new one"
@@ -309,10 +319,9 @@ class Source:
         # A simulation whose time counts the seconds since 1970 knows it to a quarter of a microsecond.
         noise = 2 * math.ulp(pulse.data.time) / seconds if pulse is not None and seconds > 0 else 0.0
         settled = measured(self.settings, self._env, seconds, noise)
-        streams = at_rates(self.settings, settled, self.schema.streams)
-        scans = scans_of(self.settings, settled, self._attached.simulation)
-        self.schema = replace(self.schema, hz=settled.data, streams=streams, scans=scans)
+        self._streams = at_rates(self.settings, settled, self._streams)
         self.clocks = settled
+        self.schema = self._schema_of(self._attached, self._streams)
         # As it was measured, and not as the rate says: later steps are rounded in the same way.
         is_stated = seconds > 0 and settled.control != clock.rate_of_step(seconds, noise)
         self.period = float(1 / settled.control) if is_stated else seconds

@@ -12,10 +12,11 @@ from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.schedule import Clocks
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.keys import DEPTH_CODEC
-from lucky_recorder.episode.schema import ScanStream, Stream, StreamKind
+from lucky_recorder.episode.schema import ScanStream, Stream, StreamKind, ToDraw
 from lucky_recorder.errors import SettingsError
 from lucky_recorder.lazy import lazy
 from lucky_recorder.settings.camera import Camera
+from lucky_recorder.settings.deferred import drawn_by
 from lucky_recorder.settings.lidar import Lidar
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.settings.sensors import DEPTH_SENSORS
@@ -123,6 +124,18 @@ def _stream(
     return replace(stream, info=info, calibration=calibration)
 
 
+def to_draw(settings: RecorderSettings, streams: Sequence[Stream]) -> ToDraw | None:
+    """Return what is to be drawn later, as a session keeps it; None where nothing is.
+
+    Args:
+        settings: What is recorded.
+        streams: What the streams of its cameras will be.
+    """
+    if not settings.is_deferred or not (streams or settings.recorded_lidars):
+        return None
+    return ToDraw(drawn_by(settings), {s.key: {**s.info, **s.calibration} for s in streams if s.is_described})
+
+
 def _rate(camera: Camera, clocks: Clocks, stream: Stream) -> Fraction:
     """Return a stream's rate, if its codec holds that many frames a second."""
     rate = clocks.rate_of(camera.frame_rate)
@@ -135,6 +148,9 @@ def _rate(camera: Camera, clocks: Clocks, stream: Stream) -> Fraction:
 
 
 def _codec(settings: RecorderSettings, camera: Camera, kind: StreamKind) -> Codec:
+    if kind == "color" and settings.is_deferred:
+        # Whoever draws it looks for the one that works there.
+        return known(settings.video_format)
     if kind == "color":
         return available.resolve(
             settings.video_format, settings.hardware_encoder, width=camera.width, height=camera.height

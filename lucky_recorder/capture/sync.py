@@ -38,13 +38,13 @@ class Sync(IntEnum):
 
 
 def level_of(settings: RecorderSettings) -> Sync:
-    """Return what the recorded columns and cameras need."""
+    """Return what the recorded columns and cameras need now; cameras that are drawn later need nothing."""
     # A callable may look at anything, so everything is computed for it. Positions, velocities and commands are read
     # from the user's own data, and a lidar copies the state: they need nothing.
     if _forward_columns(settings) or settings.calls_task:
         return Sync.FORWARD
     # Contacts and forces are drawn only where a camera asks for them.
-    if _forward_cameras(settings):
+    if not settings.is_deferred and _forward_cameras(settings):
         return Sync.FORWARD
     if needs_gl(settings):
         return Sync.PICTURES
@@ -71,6 +71,8 @@ class Need(NamedTuple):
 def needs_of(settings: RecorderSettings, has_env: bool) -> Iterator[Need]:
     """Yield what needs more than kinematics, at every tick or at the verdict.
 
+    What is drawn later counts too: no callback is installed then, and pictures would show something else.
+
     Args:
         settings: What is recorded.
         has_env: Whether there is an environment: only then ``success`` is asked.
@@ -83,7 +85,7 @@ def needs_of(settings: RecorderSettings, has_env: bool) -> Iterator[Need]:
         yield Need(Sync.FORWARD, "success", settings.success, _SUCCESS_INSTEAD)
     if settings.calls_task:
         yield Need(Sync.FORWARD, "task", settings.task, _TASK_INSTEAD)
-    if needs_gl(settings):
+    if films_model(settings):
         cameras = tuple(c.name for c in settings.recorded_cameras)
         yield Need(Sync.PICTURES, "cameras", cameras, _CAMERAS_INSTEAD)
 
@@ -101,5 +103,10 @@ def _kind(column: Column) -> str:
 
 
 def needs_gl(settings: RecorderSettings) -> bool:
-    """Tell whether pictures are drawn here, rather than by the environment's own ``render()``."""
+    """Tell whether pictures are drawn here and now, rather than later, or by the environment's own ``render()``."""
+    return films_model(settings) and not settings.is_deferred
+
+
+def films_model(settings: RecorderSettings) -> bool:
+    """Tell whether there are cameras whose pictures are drawn of the model, now or later."""
     return any(camera.source != "render" for camera in settings.recorded_cameras)

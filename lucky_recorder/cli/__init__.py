@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from lucky_recorder.cli import record as record
     from lucky_recorder.cli import recover as recover
     from lucky_recorder.cli import remake as remake
+    from lucky_recorder.cli import render as render
     from lucky_recorder.cli import replay as replay
     from lucky_recorder.cli import shape as shape
     from lucky_recorder.cli import view as view
 else:
     _WORK = (
         *("check", "checksum", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "recover"),
-        *("remake", "replay", "shape", "view"),
+        *("remake", "render", "replay", "shape", "view"),
     )
     __getattr__ = names(__name__, {}, _WORK)

@@ -112,6 +112,7 @@ def _totals(session: Session) -> dict[str, object]:
         "reproducible": "yes" if session.info.get("bit_reproducible") is True else "no",
         **_told(episodes),
         **_states(episodes),
+        **_to_draw(session),
         **_origins(session),
     }
 
@@ -139,6 +140,16 @@ def _states(episodes: Sequence[Episode]) -> dict[str, object]:
     """Tell of how many episodes the simulation's states are kept; nothing of a session that keeps none."""
     kept = sum(e.has_states for e in episodes)
     return {"states": f"of {kept} episodes" if kept != 1 else "of 1 episode"} if kept else {}
+
+
+def _to_draw(session: Session) -> dict[str, object]:
+    """Tell what is to be drawn of the states; nothing where nothing is."""
+    said = session.to_draw
+    if said is None:
+        return {}
+    parts = [part for part in (said.get("cameras"), said.get("lidars")) if isinstance(part, list)]
+    named = [one.get("name") for part in parts for one in part if isinstance(one, dict)]
+    return {"to be drawn": f"{', '.join(map(str, named))}: `lucky-recorder render` does it"}
 
 
 def _origins(session: Session) -> dict[str, object]:

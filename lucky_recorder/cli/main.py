@@ -19,6 +19,7 @@ from lucky_recorder.cli.commands.lerobot import lerobot
 from lucky_recorder.cli.commands.record import record
 from lucky_recorder.cli.commands.recover import recover
 from lucky_recorder.cli.commands.remake import remake
+from lucky_recorder.cli.commands.render import render
 from lucky_recorder.cli.commands.replay import replay
 from lucky_recorder.cli.commands.shape import delete, merge, rename_task, select, split, trim
 from lucky_recorder.cli.commands.view import view
@@ -54,5 +55,6 @@ def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
 _add(app, demo=demo, record=record, info=info, check=check, checksum=checksum, recover=recover)
 _add(app, merge=merge, select=select, delete=delete, split=split, **{"rename-task": rename_task}, trim=trim)
 _add(app, lerobot=lerobot, convert=convert, view=view, doctor=doctor, eval=evaluate, remake=remake, replay=replay)
+_add(app, render=render)
 _add(koyu_app, check=koyu.check, index=koyu.index, info=koyu.info)
 app.add_typer(koyu_app, name="koyu")

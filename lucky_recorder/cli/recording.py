@@ -121,7 +121,10 @@ def record_plan(plan: Plan) -> Path:
         # Without cameras and without rows there may be nothing left to record.
         if not plan.settings.record_data:
             raise
-        say(f"no pictures will be recorded: {error}", error=True)
+        say(
+            f"no pictures will be recorded: {error}; --render deferred keeps what they are drawn of elsewhere",
+            error=True,
+        )
         blind = attrs.evolve(plan.settings, record_cameras=False)
         path, summary = _record(attrs.evolve(plan, settings=blind))
     # What both formats have is the same: the bundles' rows come from the session's, and their videos are its own.

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from lucky_recorder.edit.drawn import Drawn
 from lucky_recorder.edit.fit import made_of, refuse_unlike
 from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
@@ -71,6 +72,7 @@ class Assembly:
         taken_over: What it takes over of its sources; None where it is added to a session.
         rename: Task descriptions that become others.
         recorded: How it would have been recorded as one; None where it is made of what others have recorded.
+        drawn: Streams that were drawn of its only source; None where there are none.
     """
 
     target: Path
@@ -79,6 +81,7 @@ class Assembly:
     taken_over: MadeOf | None
     rename: Mapping[str, str]
     recorded: AsOne | None = None
+    drawn: Drawn | None = None
 
     @property
     def episodes(self) -> int:
@@ -116,7 +119,8 @@ class Assembly:
         first = self.parts[0]
         try:
             tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
-            sink.open(first.source.schema, self._named(tasks), self.taken_over, is_compared=self.taken_over is None)
+            schema = first.source.schema if self.drawn is None else self.drawn.joined(first.source.schema)
+            sink.open(schema, self._named(tasks), self.taken_over, is_compared=self.taken_over is None)
             self._write_episodes(sink, on_episode or (lambda done, total: None))
         except BaseException:  # what is written of it goes anyway
             with contextlib.suppress(LuckyRecorderError):
@@ -125,10 +129,9 @@ class Assembly:
         sink.close()
 
     def _write_episodes(self, sink: SessionSink, on_episode: OnEpisode) -> None:
-        streams = {
-            id(source): Streams(source, self.parts[0].source.schema, wanted, sink)
-            for source, wanted in self._whole_files().items()
-        }
+        own = self.parts[0].source.schema
+        schema = own if self.drawn is None else self.drawn.kept(own)
+        streams = {id(source): Streams(source, schema, wanted, sink) for source, wanted in self._whole_files().items()}
         takes = 0
         for number, part in enumerate(self.parts):
             if number == len(self.parts) - 1 and self.recorded is None:
@@ -146,6 +149,10 @@ class Assembly:
         videos, is_reproducible = streams.videos(episode, part.window, number)
         scans = streams.scans(episode, part.window, number)
         states = given_states(episode, part.window, sink.root, number)
+        if self.drawn is not None:
+            more = self.drawn.given(part.episode, number, sink)
+            videos, scans = {**videos, **more.videos}, {**scans, **more.scans}
+            is_reproducible = is_reproducible and more.is_reproducible
         tasks = dict(zip(record.tasks, self._renamed(record.tasks.values()), strict=True))
         record = replace(record, take=takes - 1, tasks=tasks, reproducible=is_reproducible)
         sink.prepare(replace(record, videos=videos, scans=scans, states=states)).commit()

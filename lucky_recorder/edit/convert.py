@@ -94,6 +94,8 @@ def session_to_koyu(session: str | Path, settings: KoyuSettings) -> Converted:
     """
     source = Session(session)
     _refuse_inside("koyu.path", settings.folder(Path()), source.path)
+    if source.to_draw is not None:
+        tell(f"{source.path}: its pictures are still to be drawn, and bundles of it have none: `lucky-recorder render`")
     schema = _schema_of(source)
     if settings.id_seed is None:
         settings = attrs.evolve(settings, id_seed=_fingerprint(source))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lucky_recorder.edit.source import Source
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.notices import tell
-from lucky_recorder.session import layout, likeness, metadata
+from lucky_recorder.session import later, layout, likeness, metadata
 from lucky_recorder.session.features import arrow_type
 from lucky_recorder.session.metadata import MadeOf
 
@@ -17,6 +17,7 @@ from lucky_recorder.session.metadata import MadeOf
 _OWN = (
     *("recorder_version", "bit_reproducible", "total_tasks", "total_episodes", "total_frames", "splits", "features"),
     *("chunks_size", "episodes_per_file", "data_files_size_in_mb", "video_files_size_in_mb", "data_path", "video_path"),
+    later.CALIBRATION,
 )
 
 

@@ -25,7 +25,7 @@ from lucky_recorder.episode.schema import Field, ScanStream, Schema, Stream
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, lidar, likeness, noted, provenance, stored, whole
+from lucky_recorder.session import later, layout, lidar, likeness, noted, provenance, stored, whole
 from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import ABOUT_COLUMNS, DURATION, END_REASON, SEED, arrow_type, measured_of
@@ -134,7 +134,16 @@ class Source:
         entity = stored.entity_column(folder.files, name)
         where = str(self.path / name)
         bare = Schema(
-            entity, "", folder.robots, folder.hz, (), self._streams(), self._scans(), has_states=folder.has_states
+            entity,
+            "",
+            folder.robots,
+            folder.hz,
+            (),
+            self._streams(),
+            self._scans(),
+            True,
+            folder.has_states,
+            later.read(folder.info, self.path / layout.INFO_PATH),
         )
         rows = next(episode.batches(), None)
         if rows is None:

@@ -45,6 +45,8 @@ SESSION_FOOTER = b"lucky_recorder.session"
 
 # The key in the footer of a file of states under which it says what they are of, and what they cannot bring back.
 STATES_FOOTER = b"lucky_recorder.states"
+# What it says there of the noise of depth cameras and lidars: what that is keyed by, beside the seed of the settings.
+NOISE = "noise"
 
 # What a column of one's own may hold: numpy's names, and text, which ``features`` and LeRobot call a string.
 NUMBERS = ("float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")

@@ -7,6 +7,7 @@ mode it came from is a label here; nothing downstream asks.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -122,6 +123,20 @@ class ScanStream:
 
 
 @dataclass(frozen=True)
+class ToDraw:
+    """What is drawn later, of the states: enough to write then what would have been written at once.
+
+    Attributes:
+        settings: The settings that decide it, plain JSON values by their names.
+        calibration: Of each stream, by key, what the simulation showed of its camera when the session began: what
+            `Stream.info` and `Stream.calibration` say.
+    """
+
+    settings: Mapping[str, Any] = field(hash=False)
+    calibration: Mapping[str, Mapping[str, Any]] = field(hash=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Schema:
     """What every row and every frame of a recording is.
 
@@ -135,6 +150,7 @@ class Schema:
         scans: The lidars' scans.
         has_rows: Whether rows are written at all (``record_data``).
         has_states: Whether the simulation's full states are kept (``keep_states``).
+        to_draw: What is to be drawn of the states later, as plain JSON values: see `ToDraw`; None where nothing is.
     """
 
     entity_column: str
@@ -146,6 +162,7 @@ class Schema:
     scans: tuple[ScanStream, ...] = ()
     has_rows: bool = True
     has_states: bool = False
+    to_draw: ToDraw | None = None
 
     @property
     def leading(self) -> tuple[Field, ...]:

@@ -96,6 +96,7 @@ def planned(session: Session, target: Path, robot: str | None, depth: bool) -> t
     left_out += [f"episode {index}: {why}" for index, why in lacking.items()]
     left_out += [f"lidar {name}" for name in session.lidars]
     left_out += ["states"] if session.has_states else []
+    left_out += ["pictures that are still to be drawn"] if session.to_draw is not None else []
     left_out += [key for key in session.video_keys() if key.endswith(keys.RGBD_SUFFIX) or key.startswith(keys.MASKS)]
     return plan, tuple(left_out)
 

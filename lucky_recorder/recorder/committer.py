@@ -195,6 +195,11 @@ class Committer:
             self._losses.follow(error)
         self.fail(take, error)
 
+    def raise_failure(self) -> None:
+        """Raise what has failed, if something has."""
+        if self._counts.failure is not None:
+            raise self._counts.failure
+
     def told_failure(self) -> LuckyRecorderError | None:
         """Return what failed first, with a count of what is not on the disk because of it; None if nothing did."""
         failure = self._counts.failure

@@ -78,8 +78,11 @@ class Devices:
         return next((s.key for s in self.layout.schema.streams if s.camera == name and s.kind == "color"), None)
 
     def draw_the_same_again(self) -> bool:
-        """Tell whether a second run would draw and encode the same bytes: a CPU draws, every encoder gives them."""
-        if not self.cameras:
+        """Tell whether a second run would draw and encode the same bytes: a CPU draws, every encoder gives them.
+
+        Where nothing is drawn, it would; what is drawn later is asked of then.
+        """
+        if not self.layout.schema.streams:
             return True
         through_render = any(c.source == "render" for c in self.cameras)
         encodes = all(CODECS[s.encoder].reproducible for s in self.layout.schema.streams if s.encoder)

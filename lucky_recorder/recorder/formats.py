@@ -82,6 +82,11 @@ def own_sinks(settings: RecorderSettings, sinks: Iterable[Sink]) -> tuple[Sink, 
     own: tuple[Sink, ...] = validators.several(sinks, _sink, field="sinks", unique=False)
     if len({id(sink) for sink in own}) < len(own):
         raise SettingsError.of("sinks", own, "one of them stands twice: it would take each episode twice")
+    if own and settings.is_deferred and (settings.recorded_cameras or settings.recorded_lidars):
+        remedy = (
+            "they are given each episode as it ends, and render='deferred' has no pictures and scans then; record live"
+        )
+        raise SettingsError.of("sinks", own, remedy)
     if not settings.written_formats and not own:
         remedy = f"name at least one of {', '.join(FORMATS)}, or leave it out, or give sinks of your own"
         raise SettingsError.of("formats", (), remedy)

@@ -35,6 +35,20 @@ class Layout(NamedTuple):
         return self.clocks.due(ticks, rate)
 
 
+class Mark(NamedTuple):
+    """What a take is known by.
+
+    Attributes:
+        number: Counts the takes of a session, in all lanes, from 0.
+        key: What its noise is keyed by: in another run with the same seeds it is the same.
+        seed: The seed of the reset that began it; None where none was given.
+    """
+
+    number: int
+    key: str
+    seed: int | None
+
+
 class Seen(NamedTuple):
     """What cameras and lidars have seen at one tick; it is to be drawn, scanned and encoded.
 
@@ -55,7 +69,7 @@ class Ended(NamedTuple):
     """A take that has ended; it is to be committed, or discarded.
 
     Attributes:
-        take: Its number.
+        mark: What it is known by.
         outcome: How it ended.
         buffer: Its raw rows.
         ticks: Its finished ticks.
@@ -69,7 +83,7 @@ class Ended(NamedTuple):
         trail: Its full states; None where they are not kept.
     """
 
-    take: int
+    mark: Mark
     outcome: Outcome
     buffer: EpisodeBuffer
     ticks: int
@@ -81,6 +95,11 @@ class Ended(NamedTuple):
     about: About = About()
     lane: int = 0
     trail: Trail | None = None
+
+    @property
+    def take(self) -> int:
+        """Its number."""
+        return self.mark.number
 
 
 class Counts:

@@ -251,12 +251,14 @@ class Observer:
             with several robots, of shape ``(robots, *shape)``.
 
         Raises:
-            StateError: If no session is open.
+            StateError: If no session is open, or its pictures are drawn later.
             CaptureError: If a column's source gives what cannot be recorded.
             StreamError: If a picture cannot be drawn; the session is closed then.
         """
         self._ticks.refuse_inside("observe")
-        recording, take = self._recorder.require_session("observe"), self._recorder.open_take()
+        recording = self._recorder.require_session("observe")
+        recording.refuse_to_show()
+        take = self._recorder.open_take()
         if take.end_if_cut():
             take = self._recorder.open_take()
         self._recorder.raise_failure()

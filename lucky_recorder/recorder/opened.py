@@ -84,7 +84,7 @@ class OpenSession:
         self._is_forked = False
         self._is_given_up = False
         self.committer = Committer(source.settings, self.counts, self._tasks, are_said=source.task is not None)
-        self.worker = Worker(_queue_depth(source), source.settings.worker_timeout_s)
+        self.worker = Worker(queue_depth(source), source.settings.worker_timeout_s)
         forked.watch(self)
 
     # Its beginning.
@@ -370,7 +370,7 @@ class OpenSession:
             lane.end(Outcome(False, Reason.STOPPED))
 
 
-def _queue_depth(source: Source) -> int:
+def queue_depth(source: Source) -> int:
     """Bound what is in flight, in all lanes together: at most 16 scenes, or 4 frames of pixels per camera.
 
     The worker waits for nobody, so it empties the queue whichever lane waits for it.

@@ -16,9 +16,9 @@ from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import StateError
 from lucky_recorder.recorder.committer import as_ours
 from lucky_recorder.recorder.lane import release
-from lucky_recorder.recorder.messages import Layout, Seen
+from lucky_recorder.recorder.messages import Layout, Mark, Seen
 from lucky_recorder.recorder.opened import OpenSession
-from lucky_recorder.recorder.take import Mark, Owner, Take
+from lucky_recorder.recorder.take import Owner, Take
 from lucky_recorder.recorder.writer import LaneWriter
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Recording:
             # One that waits is of a tick that is over by now.
             self._renew()
             # What was seen of the old model must be drawn and scanned with the old one.
-            seen = (take.number, take.lane.ticks) if in_step and take is not None else None
+            seen = (take.mark.number, take.lane.ticks) if in_step and take is not None else None
             # The worker has copies of its own: the environment goes on changing its model while pictures are drawn.
             self._renewal = Renewal(seen, self.source.model_copy(), self._casters())
             if seen is None:
@@ -215,6 +215,18 @@ class Recording:
     def _guard(self, job: Callable[[], None], what: str) -> None:
         """Queue a job that belongs to no take; if it fails, so does all that follows."""
         self._worker.put(lambda: self._committer.guard(job, what))
+
+    def refuse_to_show(self) -> None:
+        """Refuse to be asked for pictures where there are none yet.
+
+        Raises:
+            StateError: If they are drawn later.
+        """
+        if self.source.settings.is_deferred and self.source.settings.recorded_cameras:
+            raise StateError(
+                "observe() gives the pictures that a policy sees, and with render='deferred' there are none yet; "
+                "record with render='live', or leave the cameras out, and name them when the session is drawn"
+            )
 
     def draw(self, snapshots: list[Snapshot]) -> list[Snapshot]:
         """Have the colours of snapshots drawn now, and wait for them.

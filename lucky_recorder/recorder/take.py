@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -20,7 +20,7 @@ from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.circumstances import Circumstances
 from lucky_recorder.recorder.lane import Lane
-from lucky_recorder.recorder.messages import Counts, Ended, Seen
+from lucky_recorder.recorder.messages import Counts, Ended, Mark, Seen
 from lucky_recorder.recorder.policies import Ran
 
 if TYPE_CHECKING:
@@ -58,27 +58,13 @@ class Owner(Protocol):
         """Settle the session's rates by how long the first step has lasted."""
 
 
-class Mark(NamedTuple):
-    """What a take is known by.
-
-    Attributes:
-        number: Counts the takes of a session, in all lanes, from 0.
-        key: What its noise is keyed by: in another run with the same seeds it is the same.
-        seed: The seed of the reset that began it; None where none was given.
-    """
-
-    number: int
-    key: str
-    seed: int | None
-
-
 class Take:
     """One attempt at an episode.
 
     It has one attribute more than a class here should: it is the one place for all that is open.
 
     Attributes:
-        number: Counts the takes of a session, in all lanes, from 0.
+        mark: What it is known by.
         is_seeded: Whether every reset in it was given a seed.
         began_ns: When it began, nanoseconds since 1970.
         state: Where it stands.
@@ -115,7 +101,7 @@ class Take:
         folder: Path,
     ) -> None:
         number, key, seed = mark
-        self.number = number
+        self.mark = mark
         self.is_seeded = seed is not None
         self.began_ns = clock.now_ns()
         self.state = OPEN
@@ -309,7 +295,7 @@ class Take:
         if lane.trail is not None:
             lane.trail.close()
         return Ended(
-            take=self.number,
+            mark=self.mark,
             outcome=self.outcome,
             buffer=lane.buffer,
             ticks=ticks,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.source import Source
-from lucky_recorder.episode.keys import TASK_INDEX
+from lucky_recorder.episode.keys import NOISE, TASK_INDEX
 from lucky_recorder.episode.record import EpisodeRecord, FinishedScans, FinishedStates, FinishedVideo, Outcome, Reason
 from lucky_recorder.errors import CaptureError, StreamError
 from lucky_recorder.recorder.committer import Committer, as_ours
@@ -126,7 +126,7 @@ class LaneWriter:
         try:
             if files is not None:
                 videos, scans = self._finish_files(files, ended.ticks)
-            self._count(ended, files, videos, scans)
+            self._count(ended.take, ended.ticks, files, videos, scans)
             has_failed = committer.has_failed(ended.take)
             outcome = Outcome(False, Reason.STREAM_FAILED) if has_failed else ended.outcome
             if committer.keeps(outcome):
@@ -139,15 +139,43 @@ class LaneWriter:
             _abort(files)
             unlink(videos, scans)
 
+    def filmed(self, take: int, ticks: int) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
+        """Close the files of a take of which nothing but pictures and scans is made, and return them.
+
+        Args:
+            take: Its number.
+            ticks: How many ticks it had.
+
+        Raises:
+            LuckyRecorderError: What has failed in it; nothing is left of its files then.
+        """
+        self._last_ended = take
+        files, self._files = self._files, None
+        videos: dict[str, FinishedVideo] = {}
+        scans: dict[str, FinishedScans] = {}
+        try:
+            if files is not None:
+                videos, scans = self._finish_files(files, ticks)
+            self._count(take, ticks, files, videos, scans)
+            self._committer.raise_failure()
+        except BaseException:  # whatever was raised, nobody takes them
+            _abort(files)
+            unlink(videos, scans)
+            raise
+        return videos, scans
+
     def _finish_files(self, files: OpenFiles, ticks: int) -> tuple[dict[str, FinishedVideo], dict[str, FinishedScans]]:
         videos, scans = files.tracks.finish()
         if files.tracks.error is not None:
             self._committer.fail(files.take, files.tracks.error)
+        for scan in scans.values():
+            _seal(scan.positions, scan.orientations, scan.ranges, scan.geoms)
         return videos, scans
 
     def _count(
         self,
-        ended: Ended,
+        take: int,
+        ticks: int,
         files: OpenFiles | None,
         videos: dict[str, FinishedVideo],
         scans: dict[str, FinishedScans],
@@ -158,19 +186,19 @@ class LaneWriter:
         has_failed = files is not None and files.tracks.error is not None
         for stream in layout.schema.streams:
             video = videos.get(stream.key)
-            frames, due = 0 if video is None else video.file.frames, layout.due(ended.ticks, stream.rate)
+            frames, due = 0 if video is None else video.file.frames, layout.due(ticks, stream.rate)
             if frames != due and not (video is None and has_failed):
                 unlink({} if video is None else {stream.key: videos.pop(stream.key)}, {})
-                self._miscounted(ended, f"stream {stream.key!r}: {frames} frames", due)
+                self._miscounted(take, ticks, f"stream {stream.key!r}: {frames} frames", due)
         for scan in layout.schema.scans:
             scanned = scans.get(scan.name)
-            count, due = 0 if scanned is None else len(scanned.ranges), layout.due(ended.ticks, scan.rate)
+            count, due = 0 if scanned is None else len(scanned.ranges), layout.due(ticks, scan.rate)
             if count != due and not (scanned is None and has_failed):
                 unlink({}, {} if scanned is None else {scan.name: scans.pop(scan.name)})
-                self._miscounted(ended, f"lidar {scan.name!r}: {count} scans", due)
+                self._miscounted(take, ticks, f"lidar {scan.name!r}: {count} scans", due)
 
-    def _miscounted(self, ended: Ended, what: str, due: int) -> None:
-        self._committer.fail(ended.take, StreamError(f"{what} for {ended.ticks} ticks, expected {due}"))
+    def _miscounted(self, take: int, ticks: int, what: str, due: int) -> None:
+        self._committer.fail(take, StreamError(f"{what} for {ticks} ticks, expected {due}"))
 
     def _record(
         self,
@@ -186,8 +214,6 @@ class LaneWriter:
             finished.columns[TASK_INDEX] = np.repeat(self._committer.tasks.indices(said), len(ended.entities))
         # As those of a long episode, which are in a file: what one sink changed would be another's rows.
         _seal(*finished.columns.values(), *finished.missing.values())
-        for scan in scans.values():
-            _seal(scan.positions, scan.orientations, scan.ranges, scan.geoms)
         due = self._data_ticks(ended.ticks)
         found = {len(values) for values in finished.columns.values()} | {finished.data_ticks * len(ended.entities)}
         if found != {due * len(ended.entities)}:
@@ -218,6 +244,8 @@ class LaneWriter:
             self._committer.warn("the states of an episode are not kept: its model was replaced by one of other states")
             return None
         _seal(states.states, states.commands)
+        # Whoever draws them gives its sensors the same noise.
+        states = states._replace(about={**states.about, NOISE: ended.mark.key})
         for lack in states.about["not_brought_back"]:
             self._committer.warn(f"states are kept, and cannot bring an episode back to the bit: {lack}")
         return states

@@ -37,6 +37,7 @@ class Wanted(NamedTuple):
         patience: How many attempts in a row may leave nothing.
         give_up: Makes the error that is raised when more do, of how many are kept and how many left nothing.
         notice: Told after each attempt.
+        what: What a seed is, for people.
     """
 
     seed_of: Callable[[int], int]
@@ -45,6 +46,7 @@ class Wanted(NamedTuple):
     patience: int
     give_up: Callable[[int, int], LuckyRecorderError]
     notice: Callable[[Attempt], object] = lambda attempt: None
+    what: str = "seed"
 
 
 class Gathered(NamedTuple):
@@ -160,10 +162,13 @@ class Gathering:
         if not lost.is_struck:
             return
         seeds = ", ".join(map(str, lost.piece.seeds))
-        logger.warning("%s, while it tried seed %s; that is tried again, what it had finished is kept", lost.why, seeds)
+        what = self._wanted.what
+        logger.warning(
+            "%s, while it tried %s %s; that is tried again, what it had finished is kept", lost.why, what, seeds
+        )
         self._deaths[lost.piece.number] += 1
         if self._deaths[lost.piece.number] >= _MOST_DEATHS:
-            error = WorkerDiedError(f"seed {seeds}: {_MOST_DEATHS} workers tried it, and none lived: {lost.why}")
+            error = WorkerDiedError(f"{what} {seeds}: {_MOST_DEATHS} workers tried it, and none lived: {lost.why}")
             if lost.details:
                 error.add_note(lost.details)
             raise error
@@ -212,7 +217,7 @@ def gather(job: Job, settings: RecorderSettings, wanted: Wanted, workers: int) -
     try:
         # Signals are heard between two pieces, where nothing is half taken in.
         with exits.held_back():
-            failure = _run(gathering, engine)
+            failure = run_to_end(gathering, engine)
             made = _merged(gathering, shards, may_leave=failure is not None)
     except BaseException as error:  # also a second interrupt
         if made is None:
@@ -227,8 +232,8 @@ def gather(job: Job, settings: RecorderSettings, wanted: Wanted, workers: int) -
     return gathering.gathered(made)
 
 
-def _run(gathering: Gathering, engine: Engine) -> BaseException | None:
-    """Run to the end, whatever it is; returns what was raised."""
+def run_to_end(gathering: Gathering, engine: Engine) -> BaseException | None:
+    """Run to the end, whatever it is; returns what was raised. Signals are raised where they are held back."""
     failure: BaseException | None = None
     try:
         gathering.run()

@@ -6,6 +6,7 @@ the two: what is recorded lies in shards, sessions of their own, which are made 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -47,6 +48,45 @@ class Attempt(NamedTuple):
     episode: int | None
     rollout: Rollout | None = None
     bundles: tuple[Path, ...] = ()
+
+
+class BrokenOff(Exception):
+    """A piece was broken off, because whoever wanted it does not any more."""
+
+
+class Bench(Protocol):
+    """What a worker works at: it makes the attempts of pieces, and writes them into its shard.
+
+    It may write an attempt while the next is made, so what became of it is known later: `written` tells.
+    """
+
+    @property
+    def path(self) -> Path | None:
+        """The shard; None before there is one."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether attempts are not written yet, or nobody was told that they are."""
+
+    def attempt(self, piece: Piece, which: int, is_stopped: Callable[[], bool]) -> Attempt:
+        """Make one of the attempts of a piece; returns what will have become of it once it is written.
+
+        Raises:
+            BrokenOff: If it was broken off.
+        """
+
+    def written(self) -> list[Attempt]:
+        """Return the attempts that are written, or discarded, by now, each once."""
+
+    def close(self) -> list[Attempt]:
+        """Close the shard; returns the last attempts that are written."""
+
+
+class Work(Protocol):
+    """What every worker is to do. It is pickled."""
+
+    def bench(self, folder: Path) -> Bench:
+        """Make what a worker works at; its shard is made below a folder."""
 
 
 class Done(NamedTuple):

@@ -1,4 +1,4 @@
-"""What runs in a worker process: it takes pieces from a pipe, records them into its shard, and says what is written.
+"""What runs in a worker process: it takes pieces from a pipe, writes them into its shard, and says what is written.
 
 It ends when it is told to, when its driver is gone, and when something fails; however it ends, its shard is closed, and
 it prints no traceback: what is to be known goes through the pipe.
@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 
 from lucky_recorder.errors import CaptureError, LuckyRecorderError
-from lucky_recorder.rollouts.pieces import Attempt, Piece
-from lucky_recorder.rollouts.shard import BrokenOff, Job, Shard
+from lucky_recorder.rollouts.pieces import Attempt, Bench, BrokenOff, Piece, Work
 
 GRACE_S = 15.0
 """How long an attempt that hangs is waited for when a worker is to end."""
@@ -135,7 +134,7 @@ def work(pipe: Connection, job: bytes, folder: str) -> None:
 
     Args:
         pipe: Its end of the pipe.
-        job: The pickled `Job`.
+        job: The pickled `Work`.
         folder: Where its shard is recorded.
     """
     # Ctrl-C in a terminal is sent to every process of the command. The driver says what is to become of it.
@@ -145,9 +144,9 @@ def work(pipe: Connection, job: bytes, folder: str) -> None:
     desk = _Desk(pipe)
     logging.getLogger("lucky_recorder").addHandler(_Lines(desk))
     warnings.showwarning = lambda message, *where, **more: desk.tell(Said(str(message)))
-    shard: Shard | None = None
+    shard: Bench | None = None
     try:
-        shard = Shard(_loaded(job), Path(folder))
+        shard = _loaded(job).bench(Path(folder))
         _work(desk, shard)
     except (BrokenOff, SystemExit, KeyboardInterrupt):
         _close(desk, shard)
@@ -157,13 +156,12 @@ def work(pipe: Connection, job: bytes, folder: str) -> None:
         desk.tell(Broke(_line(error), details, _for_all(error), shard is not None))
 
 
-def _loaded(job: bytes) -> Job:
-    loaded = cloudpickle.loads(job)
-    assert isinstance(loaded, Job)
+def _loaded(job: bytes) -> Work:
+    loaded: Work = cloudpickle.loads(job)
     return loaded
 
 
-def _work(desk: _Desk, shard: Shard) -> None:
+def _work(desk: _Desk, shard: Bench) -> None:
     while True:
         try:
             # As long as something is not written yet, whoever waits for it is told soon.
@@ -180,12 +178,12 @@ def _work(desk: _Desk, shard: Shard) -> None:
         _report(desk, shard, shard.written())
 
 
-def _report(desk: _Desk, shard: Shard, attempts: list[Attempt]) -> None:
+def _report(desk: _Desk, shard: Bench, attempts: list[Attempt]) -> None:
     if attempts and shard.path is not None:
         desk.tell(Wrote(tuple(attempts), shard.path))
 
 
-def _close(desk: _Desk, shard: Shard | None) -> None:
+def _close(desk: _Desk, shard: Bench | None) -> None:
     """Close the shard; what it wrote last is told, and what fails now is, too."""
     if shard is None:
         return

@@ -20,7 +20,7 @@ from lucky_recorder.koyu import layout
 from lucky_recorder.lazy import lazy
 from lucky_recorder.recorder import formats
 from lucky_recorder.recorder.wrapper import RecordSession
-from lucky_recorder.rollouts.pieces import Attempt, Piece
+from lucky_recorder.rollouts.pieces import Attempt, BrokenOff, Piece
 from lucky_recorder.rollouts.policies import Policy
 from lucky_recorder.rollouts.results import Rollout
 from lucky_recorder.settings.koyu import KoyuSettings
@@ -53,9 +53,9 @@ class Job:
     make_policy: Callable[[RecordSession], Policy]
     run: Run
 
-
-class BrokenOff(Exception):
-    """An attempt was broken off, because whoever wanted it does not any more."""
+    def bench(self, folder: Path) -> Shard:
+        """Make the environment and the policy, and what is recorded of them below a folder."""
+        return Shard(self, folder)
 
 
 class _Unwritten(NamedTuple):

@@ -32,7 +32,7 @@ class Workers:
     """Does pieces of work in processes; a worker that dies is replaced.
 
     Args:
-        job: The pickled `Job`.
+        job: The pickled `Work`.
         folder: Where the workers make their shards.
         count: How many processes.
     """

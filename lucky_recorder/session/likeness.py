@@ -16,7 +16,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import shown
 from lucky_recorder.lazy import lazy
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, metadata
+from lucky_recorder.session import later, layout, metadata
 from lucky_recorder.session.carried import Carried
 from lucky_recorder.session.features import STATES_PATH
 from lucky_recorder.session.folder import SessionFolder
@@ -29,7 +29,10 @@ else:
 
 # What is counted, what says who wrote it, and what follows from another field. What `info.json` has beside the
 # recorder's own fields is somebody's note, and is kept.
-FREE = ("recorder_version", "bit_reproducible", "total_tasks", "total_episodes", "total_frames", "splits", "fps")
+FREE = (
+    *("recorder_version", "bit_reproducible", "total_tasks", "total_episodes", "total_frames", "splits", "fps"),
+    later.CALIBRATION,
+)
 CALIBRATION = ("intrinsics", "extrinsics")
 _EXPLAINED = {"convention", "formula", "pixels"}
 _SCENES_DIGITS = 1e-6
@@ -74,7 +77,9 @@ def differences(folder: SessionFolder, schema: Schema, chunking: layout.Chunking
     """
     given = recording(schema, chunking)
     yield from compared(
-        side(folder, "the session"), given, [f for f in {**given.info, STATES_PATH: ""} if f not in FREE]
+        side(folder, "the session"),
+        given,
+        [f for f in {**given.info, STATES_PATH: "", later.TO_DRAW: ""} if f not in FREE],
     )
 
 

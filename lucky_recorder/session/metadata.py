@@ -13,7 +13,7 @@ import pyarrow as pa
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.schema import Schema
 from lucky_recorder.episode.statistics import ColumnStatistics, PixelHistogram
-from lucky_recorder.session import layout, rows
+from lucky_recorder.session import later, layout, rows
 from lucky_recorder.session.features import END_REASON, STATES_PATH, episodes_schema, features
 from lucky_recorder.session.log import Log
 from lucky_recorder.storage import named
@@ -145,6 +145,7 @@ def info(schema: Schema, chunking: layout.Chunking) -> dict[str, Any]:
         "data_path": layout.DATA_PATH,
         **video,
         **states,
+        **later.said(schema.to_draw),
         "splits": {},
         "features": features(schema),
     }

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError
-from lucky_recorder.session import layout, metadata, provenance, rebuilt, stored
+from lucky_recorder.session import later, layout, metadata, provenance, rebuilt, stored
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.folder import CameraStream, SessionFolder
 from lucky_recorder.session.found import find
@@ -218,6 +218,16 @@ class Session:
     def has_states(self) -> bool:
         """Whether it was recorded to keep the simulation's states: see `Episode.states`."""
         return self._folder.has_states
+
+    @property
+    def to_draw(self) -> Mapping[str, Any] | None:
+        """The settings of what is to be drawn of its states: see `lucky_recorder.render`; None where nothing is.
+
+        Raises:
+            FormatError: If ``info.json`` does not say it as it should.
+        """
+        found = None if self.is_video_only else later.read(self.info, self.path / layout.INFO_PATH)
+        return None if found is None else found.settings
 
     @cached_property
     def lidars(self) -> tuple[str, ...]:

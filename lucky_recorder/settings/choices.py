@@ -22,6 +22,7 @@ _DRONE = (
     "the Drone recorder mode does not produce a usable dataset; "
     "use robot_arm, full_scene, or custom with columns of your own"
 )
+_RENDERINGS = ("live", "deferred")
 _UNEVEN = ("refuse", "allow")
 _SUCCESS = "give 'auto', 'terminated', 'info:KEY', a callable, or 'module:function'"
 _TASK = "give 'info:KEY', a callable, or 'module:function'; what is known beforehand is a list: tasks=[...]"
@@ -85,6 +86,11 @@ def preset(value: str, *, field: str = "video_preset") -> str:
 def quality(value: str, *, field: str = "render_quality") -> str:
     """Accept how well pictures are drawn."""
     return v.one_of(value, _QUALITIES, field=field)
+
+
+def rendering(value: str, *, field: str = "render") -> str:
+    """Accept when pictures are drawn."""
+    return v.one_of(value, _RENDERINGS, field=field)
 
 
 def uneven(value: str, *, field: str = "uneven_steps") -> str:

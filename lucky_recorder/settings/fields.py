@@ -53,3 +53,19 @@ class RecorderFields(TypedDict, total=False):
     provenance: Flag
     save_model: Flag
     keep_states: Flag
+    render: str
+
+
+class DrawnFields(TypedDict, total=False):
+    """Those of them that say what is drawn of a session afterwards."""
+
+    cameras: Iterable[Camera | Mapping[str, Any]]
+    lidars: Iterable[Lidar | Mapping[str, Any]]
+    record_color_video: Flag
+    record_masks: Flag
+    render_quality: str
+    video_format: str
+    hardware_encoder: Flag
+    video_preset: str
+    seed: SupportsIndex
+    worker_timeout_s: Number

@@ -79,6 +79,8 @@ class RecorderSettings:
         provenance: Note in ``meta/provenance.json`` where a session comes from: environment, command, versions, model.
         save_model: Keep the model there too, as a file; without it, its sum alone.
         keep_states: Keep the simulation's full state and its commands at every tick, and its model, under ``states/``.
+        render: When pictures and scans are made: ``live``, or ``deferred``: none now, and no OpenGL, but the states are
+            kept, of which `lucky_recorder.render` makes them. It implies ``keep_states``.
     """
 
     output_dir: Path = attrs.field(default=Path(), converter=v.folder)
@@ -118,6 +120,7 @@ class RecorderSettings:
     provenance: bool = attrs.field(default=True, converter=v.boolean)
     save_model: bool = attrs.field(default=True, converter=v.boolean)
     keep_states: bool = attrs.field(default=False, converter=v.boolean)
+    render: str = attrs.field(default="live", converter=choices.rendering)
 
     def __attrs_post_init__(self) -> None:
         _check_column_names(self)
@@ -126,10 +129,13 @@ class RecorderSettings:
         _check_poses(self)
         _check_task(self)
         _check_states(self)
+        _check_deferred(self)
         _check_chunk_numbers(self)
         _check_formats(self)
+        # Frozen for everyone else: what is drawn later is drawn of states.
+        object.__setattr__(self, "keep_states", self.keep_states or self.is_deferred)
         if self.resume is not None:
-            # Frozen for everyone else. So bundles go where those of the first recording went.
+            # So bundles go where those of the first recording went.
             object.__setattr__(self, "output_dir", _place_of_resumed(self, self.resume))
 
     @property
@@ -177,6 +183,11 @@ class RecorderSettings:
     def posed_cameras(self) -> tuple[Camera, ...]:
         """The recorded cameras whose pose stands in every row."""
         return tuple(c for c in self.recorded_cameras if c.record_pose)
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether pictures and scans are made later, by `render`, and none now."""
+        return self.render == "deferred"
 
     @property
     def idle_cameras(self) -> tuple[Camera, ...]:
@@ -283,6 +294,32 @@ def _check_states(settings: RecorderSettings) -> None:
     if settings.keep_states and not settings.record_data:
         remedy = "meta/ says where states are, and record_data is off; switch that on, or leave keep_states out"
         raise SettingsError.of("keep_states", True, remedy)
+
+
+def _check_deferred(settings: RecorderSettings) -> None:
+    """Refuse what no state brings back, and what is to be written while the episode is recorded."""
+    if not settings.is_deferred:
+        return
+    if not settings.record_data:
+        remedy = "pictures are drawn later of states, and these need rows: record_data is off; switch that on"
+        raise SettingsError.of("render", settings.render, remedy)
+    for camera in settings.recorded_cameras:
+        if camera.source == "render":
+            remedy = (
+                "the environment draws it, and no state brings that back; name a camera of the model, or record with "
+                "render='live'"
+            )
+            raise SettingsError.of(f"camera {camera.name!r}: source", camera.source, remedy)
+    formats = settings.written_formats
+    if "session" not in formats:
+        remedy = "states are kept in a session; add 'session' to formats, or record with render='live'"
+        raise SettingsError.of("formats", formats, remedy)
+    if "koyu" in formats and settings.recorded_cameras:
+        remedy = (
+            "a bundle is written with its videos, and render='deferred' makes none yet; leave koyu out, and make "
+            "bundles of the session once it is drawn: `lucky-recorder convert`"
+        )
+        raise SettingsError.of("formats", formats, remedy)
 
 
 def _check_chunk_numbers(settings: RecorderSettings) -> None:

@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -244,3 +245,24 @@ def test_an_episode_without_rows_is_refused(tmp_path: Path) -> None:
         with pytest.raises((FormatError, SettingsError)) as raised:
             shape()
         assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("most", [1 << 30, 1])
+def test_a_model_without_actuators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(columns, "PART_BYTES", most)
+    ball = '<mujoco><worldbody><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>'
+    model = mujoco.MjModel.from_xml_string(ball)
+    data = mujoco.MjData(model)
+    observer = lr.Observer(model=model, data=data, output_dir=tmp_path, mode="full_scene", data_hz=500)
+    observer.start_recording()
+    for _ in range(3):
+        observer.tick()
+        mujoco.mj_step(model, data)
+    observer.end_current_episode(True)
+    observer.stop_recording()
+    assert observer.session_path is not None
+    lr.merge([observer.session_path], tmp_path / "made")
+    made, known = lr.Session(tmp_path / "made"), lr.Session(observer.session_path)
+    assert known.features["action"]["shape"] == [0]
+    assert made.features == known.features
+    assert made.episode(0).rows().equals(known.episode(0).rows())

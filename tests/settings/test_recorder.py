@@ -82,6 +82,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("provenance", "yes", "provenance='yes': give true or false"),
     ("save_model", 1.5, "save_model=1.5: give"),
     ("keep_states", "yes", "keep_states='yes': give true or false"),
+    ("render", "later", "render='later': choose one of live, deferred"),
     ("resume", "", "resume='': give a folder"),
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from lucky_recorder.capture.mujoco.poses import pose_columns
 from lucky_recorder.capture.mujoco.pulse import pulse_of
 from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.replay import Replay
+from lucky_recorder.capture.mujoco.restored import Restored
 from lucky_recorder.capture.mujoco.robots import find_robots
 from lucky_recorder.capture.mujoco.saved import SUFFIX as MODEL_SUFFIX
 from lucky_recorder.capture.mujoco.saved import model_bytes
@@ -26,6 +27,7 @@ __all__ = [
     "Caster",
     "CommandMap",
     "Replay",
+    "Restored",
     "Scan",
     "ScenePool",
     "Simulation",

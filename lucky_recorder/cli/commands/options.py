@@ -27,3 +27,18 @@ AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let the settings file name code to run, as module:function.")
 ]
 Mode = Annotated[str | None, typer.Option(metavar="MODE", help="robot_arm, full_scene or custom.")]
+Quality = Annotated[
+    str | None, typer.Option(metavar="QUALITY", help="model, or fast or fastest: cheaper shadows, for a CPU.")
+]
+Depth = Annotated[
+    str | None, typer.Option(metavar="MODE", help="Depth of every camera of the model: rgbd, separate or depth_only.")
+]
+Masks = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A body or geom that every camera of the model masks. Repeatable."),
+]
+Lidars = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SITE[:RATE]", help="A lidar on a site, scans per second. Repeatable."),
+]
+VideoFormat = Annotated[str | None, typer.Option(metavar="FORMAT", help="h264, hevc or av1.")]

@@ -9,7 +9,19 @@ import typer
 
 from lucky_recorder import cli
 from lucky_recorder.cli.asked import read_cameras, read_lidars
-from lucky_recorder.cli.commands.options import AllowCode, Cameras, EnvId, Mode, Seed, Workers
+from lucky_recorder.cli.commands.options import (
+    AllowCode,
+    Cameras,
+    Depth,
+    EnvId,
+    Lidars,
+    Masks,
+    Mode,
+    Quality,
+    Seed,
+    VideoFormat,
+    Workers,
+)
 
 EPISODES = 10
 
@@ -37,22 +49,11 @@ def record(
     seed: Seed = None,
     workers: Workers = None,
     camera: Cameras = None,
-    render_quality: Annotated[
-        str | None, typer.Option(metavar="QUALITY", help="model, or fast or fastest: cheaper shadows, for a CPU.")
-    ] = None,
-    depth: Annotated[
-        str | None,
-        typer.Option(metavar="MODE", help="Depth of every camera of the model: rgbd, separate or depth_only."),
-    ] = None,
-    mask: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A body or geom that every camera of the model masks. Repeatable."),
-    ] = None,
-    lidar: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SITE[:RATE]", help="A lidar on a site, scans per second. Repeatable."),
-    ] = None,
-    video_format: Annotated[str | None, typer.Option(metavar="FORMAT", help="h264, hevc or av1.")] = None,
+    render_quality: Quality = None,
+    depth: Depth = None,
+    mask: Masks = None,
+    lidar: Lidars = None,
+    video_format: VideoFormat = None,
     mode: Mode = None,
     output_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where DataSessions/ is made; here if it is not said.")
@@ -74,6 +75,12 @@ def record(
     keep_states: Annotated[
         bool | None,
         typer.Option("--keep-states", help="Keep the simulation's full state at every tick, under states/."),
+    ] = None,
+    render: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="live, or deferred: keep states, draw nothing; `lucky-recorder render` draws it."
+        ),
     ] = None,
     fail: Annotated[
         float | None, typer.Option(metavar="P", help="Probability that the environment's expert is to fail.")
@@ -102,5 +109,6 @@ def record(
         "lidars": read_lidars(lidar),
         "video_format": video_format,
         "keep_states": keep_states,
+        "render": render,
     }
     cli.record.record(config, options, EPISODES, allow_code)

@@ -88,11 +88,24 @@ def check_fields(evidence: Evidence) -> Iterator[Fault]:
         elif not is_right(info[field]):
             yield Fault(INFO, None, f"{field} is {shown(info[field])}, expected {expected}")
     yield from _check_entity(info, evidence.declared.entity_column)
+    yield from _check_to_draw(info)
     has_videos = evidence.declared.streams or "video_path" in info
     if has_videos and (is_ours or not _leads_to(info.get("video_path"), "videos/KEY/chunk-012/file-003.mp4")):
         yield from _expect(info, "video_path", _VIDEO_PATH)
     if info.get("neural_denoise") is True:
         yield from _expect(info, "bit_reproducible", False)
+
+
+def _check_to_draw(info: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check that what is to be drawn is said as it should be, and that there are states to draw it of."""
+    if "to_draw" not in info:
+        return
+    if not isinstance(info["to_draw"], dict) or not isinstance(info.get("to_draw_calibration"), dict):
+        yield Fault(
+            INFO, None, f"to_draw is {shown(info['to_draw'])}, expected settings, and to_draw_calibration beside"
+        )
+    if "states_path" not in info:
+        yield Fault(INFO, None, "to_draw is there, and no states that it could be drawn of")
 
 
 def _check_entity(info: Mapping[str, Any], column: str | None) -> Iterator[Fault]:
