@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from lucky_recorder.edit.change import Change
 from lucky_recorder.edit.fit import made_of, refuse_unlike
 from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
@@ -71,6 +72,7 @@ class Assembly:
         taken_over: What it takes over of its sources; None where it is added to a session.
         rename: Task descriptions that become others.
         recorded: How it would have been recorded as one; None where it is made of what others have recorded.
+        change: Makes other rows of those that there are; None where they stay as they were.
     """
 
     target: Path
@@ -79,6 +81,7 @@ class Assembly:
     taken_over: MadeOf | None
     rename: Mapping[str, str]
     recorded: AsOne | None = None
+    change: Change | None = None
 
     @property
     def episodes(self) -> int:
@@ -116,7 +119,8 @@ class Assembly:
         first = self.parts[0]
         try:
             tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
-            sink.open(first.source.schema, self._named(tasks), self.taken_over, is_compared=self.taken_over is None)
+            schema = first.source.schema if self.change is None else self.change.schema(first.source.schema)
+            sink.open(schema, self._named(tasks), self.taken_over, is_compared=self.taken_over is None)
             self._write_episodes(sink, on_episode or (lambda done, total: None))
         except BaseException:  # what is written of it goes anyway
             with contextlib.suppress(LuckyRecorderError):
@@ -143,6 +147,8 @@ class Assembly:
     def _write(self, part: _Part, number: int, takes: int, streams: Streams, sink: SessionSink) -> None:
         episode = part.source.episode(part.episode)
         record = part.source.read(episode, part.window, self.parts[0].source.schema, sink.root)
+        if self.change is not None:
+            record = self.change.record(record, episode, sink.root)
         videos, is_reproducible = streams.videos(episode, part.window, number)
         scans = streams.scans(episode, part.window, number)
         states = given_states(episode, part.window, sink.root, number)

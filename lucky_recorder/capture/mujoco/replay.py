@@ -8,9 +8,9 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.given import named
+from lucky_recorder.capture.mujoco.saved import model_of
 from lucky_recorder.capture.mujoco.states import EVERYTHING, made, next_state
-from lucky_recorder.errors import FormatError
 
 # The parts of a state that a step makes, by MuJoCo's names; the earlier versions have not all of them.
 _PARTS = {
@@ -22,7 +22,6 @@ _PARTS = {
     "qacc_warmstart": "WARMSTART",
     "plugin_state": "PLUGIN",
 }
-_MODEL = "model.mjb"
 
 
 class Unlike(NamedTuple):
@@ -51,13 +50,7 @@ class Replay:
     """
 
     def __init__(self, content: bytes, version: str) -> None:
-        try:
-            self._model = mujoco.MjModel.from_binary_path(_MODEL, {_MODEL: content})
-        except (ValueError, mujoco.FatalError) as error:
-            raise FormatError(
-                f"the model of MuJoCo {version} cannot be read by {mujoco.__version__} ({error}); "
-                f"install mujoco=={version}, which reads it"
-            ) from error
+        self._model = model_of(content, version)
         self._data = mujoco.MjData(self._model)
         self.sizes = (int(mujoco.mj_stateSize(self._model, EVERYTHING)), int(self._data.ctrl.size))
 
@@ -76,7 +69,7 @@ class Replay:
             recorded = self._part(part)
             for k in range(len(replayed)):
                 if replayed[k : k + 1].tobytes() != recorded[k : k + 1].tobytes():
-                    return Unlike(self._named(part, k), float(recorded[k]), float(replayed[k]))
+                    return Unlike(named(model, part, k), float(recorded[k]), float(replayed[k]))
         raise AssertionError
 
     def _part(self, part: str) -> NDArray[np.float64]:
@@ -85,13 +78,3 @@ class Replay:
         if what is not None:
             mujoco.mj_getState(self._model, self._data, values, int(what))
         return values
-
-    def _named(self, part: str, number: int) -> str:
-        model = self._model
-        if part == "qpos":
-            joint = int(np.flatnonzero(model.jnt_qposadr <= number)[-1])
-        elif part in ("qvel", "qacc_warmstart"):
-            joint = int(model.dof_jntid[number])
-        else:
-            return part if part == "time" else f"{part}[{number}]"
-        return f"{part} of joint {names.name_of(model, 'joint', joint)!r}"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
+from lucky_recorder.errors import FormatError
+
 # MuJoCo's own binary format. An XML holds what was compiled last, and not what has become of a model since.
 SUFFIX = ".mjb"
+_NAME = f"model{SUFFIX}"
 
 
 def model_bytes(model: mujoco.MjModel) -> bytes:
@@ -14,3 +17,22 @@ def model_bytes(model: mujoco.MjModel) -> bytes:
     content = np.zeros(mujoco.mj_sizeModel(model), np.uint8)
     mujoco.mj_saveModel(model, None, content)
     return content.tobytes()
+
+
+def model_of(content: bytes, version: str) -> mujoco.MjModel:
+    """Return the model of an MJB file's bytes. MuJoCo trusts such a file.
+
+    Args:
+        content: The bytes.
+        version: The version of MuJoCo that wrote them.
+
+    Raises:
+        FormatError: If MuJoCo does not read it.
+    """
+    try:
+        return mujoco.MjModel.from_binary_path(_NAME, {_NAME: content})
+    except (ValueError, mujoco.FatalError) as error:
+        raise FormatError(
+            f"the model of MuJoCo {version} cannot be read by {mujoco.__version__} ({error}); "
+            f"install mujoco=={version}, which reads it"
+        ) from error
