@@ -3,8 +3,9 @@
     python benchmarks/trajectories.py [--pairs 20] [--ticks 20000] [--states] [--profile]
     python benchmarks/trajectories.py --million
 
-Both write the same values: what `lr.record_trajectories` puts into its Parquet files, pyarrow is given as a table of
-plain columns, compressed as the session's are. All CPU of the process counts, in interleaved ABBA pairs; the figure is
+The arrays are states (time, positions, velocities) and commands. pyarrow writes them as two columns of lists,
+compressed as the session's are. `lr.record_trajectories` makes rows of them, with their statistics, and with --states
+keeps full states besides. All CPU of the process counts, in interleaved ABBA pairs; the figure is
 a ratio of sums. Goal: at most 1.5. ``--million`` records a million ticks, as one episode and as a thousand, and prints
 by how much the memory of the process has grown meanwhile.
 """
@@ -65,25 +66,17 @@ def recorded(given: Arrays, folder: Path, **settings: bool) -> Path:
     )
 
 
-def by_pyarrow(given: Arrays, folder: Path, has_states: bool) -> None:
-    """Write the values of the rows, or of the states, an episode after the other."""
-    joints = given.ctrl.shape[2]
+def by_pyarrow(given: Arrays, folder: Path) -> None:
+    """Write the arrays as they are given, a file for each episode."""
     for number, (states, ctrl) in enumerate(zip(given.states, given.ctrl, strict=True)):
-        rows = {"action": _lists(ctrl), "observation.state": _lists(states[:-1, 1 : 1 + joints])}
-        rows["timestamp"] = pa.array(states[:-1, 0])
-        tables = {"rows": rows}
-        if has_states:
-            tables["states"] = {"state": _lists(states), "ctrl": _lists(np.concatenate([ctrl, ctrl[-1:]]))}
-        for name, columns in tables.items():
-            options = {"use_byte_stream_split": [f"{c}.list.element" for c in columns]} if name == "states" else {}
-            pq.write_table(
-                pa.table(columns),
-                folder / f"{name}-{number}.parquet",
-                compression="zstd",
-                use_dictionary=False,
-                write_page_checksum=True,
-                **options,
-            )
+        columns = {"state": _lists(states[:-1]), "ctrl": _lists(ctrl)}
+        pq.write_table(
+            pa.table(columns),
+            folder / f"{number}.parquet",
+            compression="zstd",
+            use_dictionary=False,
+            write_page_checksum=True,
+        )
 
 
 def _lists(values: np.ndarray) -> pa.Array:
@@ -101,7 +94,7 @@ def cpu(run: Callable[[Path], object]) -> float:
 def compare(joints: int, ticks: int, pairs: int, has_states: bool) -> None:
     given = arrays(joints, 2, ticks)
     ours = lambda folder: recorded(given, folder, keep_states=has_states)  # noqa: E731
-    theirs = lambda folder: by_pyarrow(given, folder, has_states)  # noqa: E731
+    theirs = lambda folder: by_pyarrow(given, folder)  # noqa: E731
     for run in (ours, theirs):
         cpu(run)
     spent = [0.0, 0.0]

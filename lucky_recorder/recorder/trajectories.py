@@ -382,17 +382,18 @@ class _Recording:
             # Elsewhere they are counted tick by tick.
             self._source.uneven_steps += uneven
         try:
-            last = self._walk.lead(take, take.lane, trajectory)
-            verdict = success if isinstance(success, bool) else self._asked(success, take, last, trajectory)
+            self._walk.lead(take, take.lane, trajectory)
+            verdict = success if isinstance(success, bool) else self._asked(success, take, trajectory)
         except BaseException as error:  # whatever a function of the user's raises, and an interrupt
             take.fail(error)
             raise
         if take.state is OPEN:
             self._recorder.end(Outcome(verdict))
 
-    def _asked(self, success: Callable[[Any], Any], take: Take, last: Any, trajectory: Trajectory) -> bool:
+    def _asked(self, success: Callable[[Any], Any], take: Take, trajectory: Trajectory) -> bool:
         """Ask a function of the user's about the state after the last tick."""
-        self._mover.put(last)
-        self._mover.command(trajectory.commands(trajectory.ticks - 1, trajectory.ticks)[0])
+        ticks = trajectory.ticks
+        self._mover.put(trajectory.states(ticks, ticks + 1, len(self._given.layout.fresh))[0])
+        self._mover.command(trajectory.commands(ticks - 1, ticks)[0])
         take.refresh()
         return truth(success(take.moment), "the success callable's answer")

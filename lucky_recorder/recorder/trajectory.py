@@ -28,9 +28,9 @@ class Piece(NamedTuple):
     """Some ticks of a trajectory.
 
     Attributes:
-        states: The full state before each, shape ``(ticks, size)``.
+        states: The state before each, as many values of it as were asked for, shape ``(ticks, width)``.
         commands: The commands during each, shape ``(ticks, nu)``.
-        after: The state after the last of them, shape ``(size,)``; None where it is not known.
+        after: The same of the state after the last of them, shape ``(width,)``; None where it is not known.
     """
 
     states: Floats
@@ -91,31 +91,37 @@ class Trajectory:
         given = min(len(column.values) for column in columns)
         # Whoever keeps states writes NaN for one that nobody knows.
         self.knows_end = given > ticks and not all(_is_gap(column, ticks) for column in columns)
-        self._is_whole = [column.full for column in columns] == [slice(0, len(layout.fresh))]
 
     # Its values.
 
-    def pieces(self, most: int) -> Iterator[Piece]:
-        """Go through its ticks, at most so many at a time; each piece begins after a reset, if there was one."""
+    def pieces(self, most: int, width: int) -> Iterator[Piece]:
+        """Go through its ticks, at most so many at a time; before a reset, a piece ends.
+
+        Args:
+            most: How many ticks.
+            width: How many of the values of a full state, from the first on.
+        """
         starts = sorted({0, *self.resets})
         for first, stop in zip(starts, [*starts[1:], self.ticks], strict=True):
             for begin in range(first, stop, most):
                 end = min(begin + most, stop)
                 is_known = end < stop or (stop == self.ticks and self.knows_end)
-                states = self.states(begin, end + is_known)
+                states = self.states(begin, end + is_known, width)
                 yield Piece(states[: end - begin], self.commands(begin, end), states[-1] if is_known else None)
 
-    def states(self, first: int, stop: int) -> Floats:
-        """Return the full states before some ticks, shape ``(ticks, size)``."""
-        if self._is_whole and self._times is None:
-            return np.ascontiguousarray(self._columns[0].values[first:stop], np.float64)
-        states = np.tile(self._layout.fresh, (stop - first, 1))
-        if (place := self._layout.parts.get("ctrl")) is not None:
+    def states(self, first: int, stop: int, width: int) -> Floats:
+        """Return so many values of the full states before some ticks, shape ``(ticks, width)``."""
+        one = self._columns[0]
+        if one.full.start == 0 and one.full.stop >= width and self._times is None:
+            return np.ascontiguousarray(one.values[first:stop, one.given][:, :width], np.float64)
+        states = np.tile(self._layout.fresh[:width], (stop - first, 1))
+        if (place := self._layout.parts.get("ctrl")) is not None and place.stop <= width:
             # What is in a simulation before a tick is the command of the one before.
             before = self.commands(max(0, first - 1), stop - 1)
             states[len(states) - len(before) :, place] = before
         for column in self._columns:
-            states[:, column.full] = column.values[first:stop, column.given]
+            room = states[:, column.full]
+            room[:] = column.values[first:stop, column.given][:, : room.shape[1]]
         if self._times is not None:
             states[:, self._layout.parts[_TIME]] = self._times(first, stop)[:, None]
         return states

@@ -22,7 +22,7 @@ from lucky_recorder.recorder.trajectory import Piece
 from lucky_recorder.settings.column import Column
 
 _OF_STATES = ("qpos", "qvel")
-_COMMANDS = "ctrl"
+_TIME, _COMMANDS = "time", "ctrl"
 _OF_ENVIRONMENTS = ("gym", "info")
 
 
@@ -45,8 +45,8 @@ class Leading(Protocol):
     resets: tuple[int, ...]
     ran: NDArray[np.bool_]
 
-    def pieces(self, most: int) -> Iterator[Piece]:
-        """Go through its ticks, at most so many at a time."""
+    def pieces(self, most: int, width: int) -> Iterator[Piece]:
+        """Go through its ticks, at most so many at a time, and so many values of each state."""
 
 
 class Walk:
@@ -65,8 +65,10 @@ class Walk:
         self.takes_many = _stands_in_states(source)
         self._layout = layout
         self._mover = mover
+        # They are the first parts of a state, after its time.
+        self._width = max(layout.parts[name].stop for name in (_TIME, *_OF_STATES) if name in layout.parts)
 
-    def lead(self, walked: Walked, lane: Lane, trajectory: Leading) -> NDArray[Any] | None:
+    def lead(self, walked: Walked, lane: Lane, trajectory: Leading) -> None:
         """Lead a lane through a whole trajectory.
 
         Args:
@@ -74,19 +76,17 @@ class Walk:
             lane: The lane.
             trajectory: The trajectory.
 
-        Returns:
-            The state after the last tick; None where it is not known.
-
         Raises:
             CaptureError: If a tick cannot be recorded.
         """
         after, resets = None, {*trajectory.resets}
-        for piece in trajectory.pieces(BLOCK_ROWS):
+        width = self._width if self.takes_many and lane.trail is None else len(self._layout.fresh)
+        for piece in trajectory.pieces(BLOCK_ROWS, width):
             if lane.ticks in resets:
                 lane.mark_reset()
             ran = trajectory.ran[lane.ticks : lane.ticks + len(piece.states)]
             if self.takes_many:
-                if not lane.ticks:
+                if not lane.ticks and lane.trail is not None:
                     self._mover.put(piece.states[0])
                 walked.extend(Many(self._values(piece), ran, piece.states, piece.commands))
             else:
@@ -94,7 +94,6 @@ class Walk:
             after = piece.after
         if lane.trail is not None:
             lane.trail.end_with(after)
-        return after
 
     def _values(self, piece: Piece) -> dict[str, NDArray[Any]]:
         parts = self._layout.parts
