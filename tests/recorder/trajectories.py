@@ -59,14 +59,14 @@ def simulate(lengths: tuple[int, ...] = (12, 7), xml: str = XML) -> Simulated:
             mujoco.mj_step(model, data, STEPS)
             own.append(state(model, data))
         states.append(np.array(own))
-        ctrl.append(np.array([[command(tick)] for tick in range(length)]))
+        ctrl.append(np.array([[command(tick)] * model.nu for tick in range(length)]))
     return Simulated(model, states, ctrl)
 
 
 def begin(model: mujoco.MjModel, data: mujoco.MjData, number: int) -> None:
     mujoco.mj_resetData(model, data)
     data.qpos[:] = 0.1 * (number + 1)
-    data.mocap_pos[0] = [0.2 * number, 0.3, 0.1]
+    data.mocap_pos[:] = [0.2 * number, 0.3, 0.1]
 
 
 def command(tick: int) -> float:
