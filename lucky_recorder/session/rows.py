@@ -130,8 +130,8 @@ def write(
     remaining = iter(tables)
     first = next(remaining)
     schema = first.schema.with_metadata(footer)
-    # Measured values hardly repeat, nor do running numbers: without dictionaries they are written twice as fast, and are
-    # smaller. Other whole numbers and texts do repeat.
+    # Measured values hardly repeat, nor do running numbers: without dictionaries they are written twice as fast, and
+    # are smaller. Other whole numbers and texts do repeat.
     counted = [
         field.name
         for field in schema

@@ -14,7 +14,7 @@ from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.replay import Replay
 from lucky_recorder.capture.mujoco.robots import find_robots, has_bodies
 from lucky_recorder.capture.mujoco.saved import SUFFIX as MODEL_SUFFIX
-from lucky_recorder.capture.mujoco.saved import model_bytes, model_of
+from lucky_recorder.capture.mujoco.saved import model_bytes, model_of, read_model
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds, scene_sizes
 from lucky_recorder.capture.mujoco.states import StateReader
@@ -49,6 +49,7 @@ __all__ = [
     "model_of",
     "pose_columns",
     "pulse_of",
+    "read_model",
     "refresh_bounds",
     "scene_columns",
     "scene_sizes",

@@ -117,7 +117,7 @@ def named(model: mujoco.MjModel, part: str, number: int) -> str:
 
 
 class Mover:
-    """Data of its own that are put into states; nothing is stepped.
+    """Data of its own that are put into states, or stepped.
 
     Attributes:
         data: The data.
@@ -137,3 +137,12 @@ class Mover:
     def command(self, commands: NDArray[np.float64]) -> None:
         """Set the commands, shape ``(nu,)``."""
         self.data.ctrl[:] = commands
+
+    def rest(self, places: NDArray[np.intp], positions: NDArray[np.float64]) -> None:
+        """Begin anew at rest, with some of ``qpos`` where they are said to be, and all else as the model has it."""
+        mujoco.mj_resetData(self._model, self.data)
+        self.data.qpos[places] = positions
+
+    def step(self, steps: int) -> None:
+        """Step the physics so many times."""
+        mujoco.mj_step(self._model, self.data, nstep=steps)

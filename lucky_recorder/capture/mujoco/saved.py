@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mujoco
 import numpy as np
 
-from lucky_recorder.errors import FormatError
+from lucky_recorder.errors import FormatError, SettingsError
 
 # MuJoCo's own binary format. An XML holds what was compiled last, and not what has become of a model since.
 SUFFIX = ".mjb"
@@ -36,3 +38,16 @@ def model_of(content: bytes, version: str) -> mujoco.MjModel:
             f"the model of MuJoCo {version} cannot be read by {mujoco.__version__} ({error}); "
             f"install mujoco=={version}, which reads it"
         ) from error
+
+
+def read_model(path: Path) -> mujoco.MjModel:
+    """Read a model from an XML or MJB file.
+
+    Raises:
+        SettingsError: If there is none, or MuJoCo does not read it.
+    """
+    load = mujoco.MjModel.from_binary_path if path.suffix == SUFFIX else mujoco.MjModel.from_xml_path
+    try:
+        return load(str(path))
+    except (ValueError, mujoco.FatalError) as error:
+        raise SettingsError.of("model", str(path), f"MuJoCo does not read it: {error}") from error

@@ -1,4 +1,4 @@
-"""What others have simulated, in MJX, in robomimic's files and in Minari's datasets: the functions that the manual shows."""
+"""What others have simulated, in MJX, robomimic's files and Minari's datasets: the functions that the manual shows."""
 
 from __future__ import annotations
 
