@@ -33,7 +33,7 @@ interop-readers: $(VENV)/.installed-interop $(VENV)/.draws
 
 # What others simulate: each family of environments with the MuJoCo it needs.
 interop-envs: $(VENV)/.installed-dev $(VENV)/.draws
-	for family in dm_control robosuite metaworld gymnasium_robotics stable_baselines3; do
+	for family in dm_control robosuite metaworld gymnasium_robotics stable_baselines3 trajectories; do
 	  $(BIN)/python tests/interop/envs/record_$$family.py
 	done
 

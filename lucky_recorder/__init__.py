@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lucky_recorder.edit.checksum import checksum
     from lucky_recorder.edit.merge import merge, rename_task
     from lucky_recorder.edit.recover import recover
+    from lucky_recorder.edit.relabel import relabel
     from lucky_recorder.edit.select import delete, select
     from lucky_recorder.edit.split import split
     from lucky_recorder.edit.trim import trim
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     )
     from lucky_recorder.lerobot.view import lerobot_view
     from lucky_recorder.recorder.observer import Observer
+    from lucky_recorder.recorder.trajectories import record_trajectories
     from lucky_recorder.recorder.wrapper import RecordSession
     from lucky_recorder.rollouts.collect import collect
     from lucky_recorder.rollouts.evaluate import evaluate
@@ -83,7 +85,9 @@ _HOMES = {
     "evaluate": "rollouts.evaluate",
     "lerobot_view": "lerobot.view",
     "merge": "edit.merge",
+    "record_trajectories": "recorder.trajectories",
     "recover": "edit.recover",
+    "relabel": "edit.relabel",
     "remake": "rollouts.remake",
     "rename_task": "edit.merge",
     "render": "rollouts.render",
@@ -129,7 +133,9 @@ __all__ = [
     "evaluate",
     "lerobot_view",
     "merge",
+    "record_trajectories",
     "recover",
+    "relabel",
     "remake",
     "rename_task",
     "render",

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from lucky_recorder.edit.change import Change
 from lucky_recorder.edit.drawn import Drawn
 from lucky_recorder.edit.fit import made_of, refuse_unlike
 from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
@@ -73,6 +74,7 @@ class Assembly:
         rename: Task descriptions that become others.
         recorded: How it would have been recorded as one; None where it is made of what others have recorded.
         drawn: Streams that were drawn of its only source; None where there are none.
+        change: Makes other rows of those that there are; None where they stay as they were.
     """
 
     target: Path
@@ -82,6 +84,7 @@ class Assembly:
     rename: Mapping[str, str]
     recorded: AsOne | None = None
     drawn: Drawn | None = None
+    change: Change | None = None
 
     @property
     def episodes(self) -> int:
@@ -120,6 +123,7 @@ class Assembly:
         try:
             tasks = first.source.known_tasks(first.episode) if self.recorded is None else self.recorded.tasks
             schema = first.source.schema if self.drawn is None else self.drawn.joined(first.source.schema)
+            schema = schema if self.change is None else self.change.schema(schema)
             sink.open(schema, self._named(tasks), self.taken_over, is_compared=self.taken_over is None)
             self._write_episodes(sink, on_episode or (lambda done, total: None))
         except BaseException:  # what is written of it goes anyway
@@ -146,6 +150,8 @@ class Assembly:
     def _write(self, part: _Part, number: int, takes: int, streams: Streams, sink: SessionSink) -> None:
         episode = part.source.episode(part.episode)
         record = part.source.read(episode, part.window, self.parts[0].source.schema, sink.root)
+        if self.change is not None:
+            record = self.change.record(record, episode, sink.root)
         videos, is_reproducible = streams.videos(episode, part.window, number)
         scans = streams.scans(episode, part.window, number)
         states = given_states(episode, part.window, sink.root, number)

@@ -36,7 +36,7 @@ def given_states(episode: Episode, window: Window, root: Path, number: int) -> F
         return None
     kept, model = episode.states(), Model(episode.model())
     if not window.is_whole:
-        return _cut(kept, model, window, _per_row(kept, window, episode), root)
+        return _cut(kept, model, window, ticks_per_row(kept, window.ticks, episode), root)
     target = root / layout.states_take(number)
     make_folder(target.parent)
     link(episode.states_path(), target)
@@ -44,15 +44,24 @@ def given_states(episode: Episode, window: Window, root: Path, number: int) -> F
     return FinishedStates(nothing, np.empty((0, kept.about["sizes"]["nu"])), model, kept.about, target)
 
 
-def _per_row(kept: States, window: Window, episode: Episode) -> int:
-    """Return how many ticks of the states there are to a tick of the rows."""
+def ticks_per_row(kept: States, rows: int, episode: Episode) -> int:
+    """Return how many ticks of the states there are to a tick of the rows.
+
+    Args:
+        kept: The states.
+        rows: Ticks of the rows.
+        episode: Whose they are.
+
+    Raises:
+        FormatError: If they are not as many as these need.
+    """
     try:
         ratio = Fraction(kept.about["hz"]) / episode.hz
     except (ValueError, ZeroDivisionError):
         ratio = Fraction(0)
     per_row = int(ratio) if ratio.denominator == 1 else 0
-    if per_row < 1 or -(-len(kept) // per_row) != window.ticks:
-        raise FormatError(f"{episode.states_path()}: its {len(kept)} ticks are not those of {window.ticks} rows")
+    if per_row < 1 or -(-len(kept) // per_row) != rows:
+        raise FormatError(f"{episode.states_path()}: its {len(kept)} ticks are not those of {rows} rows")
     return per_row
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,10 +129,34 @@ class RowFiller:
         if pending:
             self._pending_flags = 0
         self._row = row + 1
-        if row + 1 == BLOCK_ROWS:
-            self.buffer.next_block()
-            self._row = 0
-            self._pair()
+        if self._row == BLOCK_ROWS:
+            self._turn_over()
+
+    def _turn_over(self) -> None:
+        self.buffer.next_block()
+        self._row = 0
+        self._pair()
+
+    def fill(self, values: Mapping[str, NDArray[Any]], ran: NDArray[np.bool_]) -> None:
+        """Fill many rows at once.
+
+        Args:
+            values: What each channel holds, by its name, an array of shape ``(rows, …)``; all of it finite.
+            ran: Whether a policy has run for each row.
+        """
+        done = 0
+        while done < len(ran):
+            many = min(len(ran) - done, BLOCK_ROWS - self._row)
+            for name, block in self.buffer.blocks.items():
+                block.open[self._row : self._row + many] = values[name][done : done + many]
+            flags = bytearray(np.where(ran[done : done + many], NEW_POLICY_STEP, 0).astype(np.uint8).tobytes())
+            flags[0] |= self._pending_flags
+            self._pending_flags = 0
+            self.buffer.flags.extend(flags)
+            self._row += many
+            done += many
+            if self._row == BLOCK_ROWS:
+                self._turn_over()
 
     def join(self, tick: int, ends_step: bool, was_reset: bool = False) -> None:
         """Add a tick that has no row of its own to the row that stands for it: all of it, or nothing.

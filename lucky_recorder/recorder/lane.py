@@ -8,8 +8,12 @@ a camera, the scan of a lidar, each at a rate of its own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lucky_recorder.capture.snapshot import Snapshot
 from lucky_recorder.capture.source import Source
@@ -18,6 +22,22 @@ from lucky_recorder.recorder.filler import RowFiller
 from lucky_recorder.recorder.policies import Ran
 from lucky_recorder.recorder.trail import Trail
 from lucky_recorder.recorder.watch import Watch
+
+
+class Many(NamedTuple):
+    """Many ticks of a simulation that is not looked at, since its states are known.
+
+    Attributes:
+        values: What each channel holds, by its name, an array of shape ``(ticks, …)``.
+        ran: Whether a policy has run for each tick, bool, shape ``(ticks,)``.
+        states: The full state before each, shape ``(ticks, size)``.
+        commands: The commands during each, shape ``(ticks, nu)``.
+    """
+
+    values: Mapping[str, NDArray[Any]]
+    ran: NDArray[np.bool_]
+    states: NDArray[np.float64]
+    commands: NDArray[np.float64]
 
 
 class Lane:
@@ -182,6 +202,18 @@ class Lane:
         self.ticks = tick + 1
         if snapshots:
             self._hand_over(self.last_seen, snapshots)
+        self.is_open = False
+
+    def extend(self, many: Many) -> None:
+        """Take many ticks at once, as `look` and `settle` take one."""
+        self.is_open = True
+        if self.resets:
+            self._take_resets()
+        rows = slice(-self.ticks % self._ticks_per_row, None, self._ticks_per_row)
+        self._filler.fill({name: values[rows] for name, values in many.values.items()}, many.ran[rows])
+        if self.trail is not None:
+            self.trail.extend(self.ticks, many.states, many.commands)
+        self.ticks += len(many.ran)
         self.is_open = False
 
     def require_sound_end(self) -> None:

@@ -19,7 +19,7 @@ from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import Outcome, Reason
 from lucky_recorder.errors import CaptureError
 from lucky_recorder.recorder.circumstances import Circumstances
-from lucky_recorder.recorder.lane import Lane
+from lucky_recorder.recorder.lane import Lane, Many
 from lucky_recorder.recorder.messages import Counts, Ended, Mark, Seen
 from lucky_recorder.recorder.policies import Ran
 
@@ -186,6 +186,22 @@ class Take:
                 self._take_rates()
             lane.settle(new_policy_step, self.was_reset or self.lost_last)
         except BaseException as error:  # as above
+            self.fail(error)
+            raise
+
+    def extend(self, many: Many) -> None:
+        """Take many ticks at once; where it was ended meanwhile, none.
+
+        Raises:
+            LuckyRecorderError: What has failed in the worker; the session is closed.
+        """
+        if self._counts.failure is not None:
+            self._owner.raise_failure()
+        if self.state is not OPEN:
+            return
+        try:
+            self.lane.extend(many)
+        except BaseException as error:  # also an interrupt, as above
             self.fail(error)
             raise
 

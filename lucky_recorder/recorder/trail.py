@@ -130,6 +130,44 @@ class Trail:
         self._reader.read(self._after[tick & 1])
         self._settled = tick
 
+    def extend(self, first: int, states: NDArray[np.float64], commands: NDArray[np.float64]) -> None:
+        """Take the states before many ticks at once, and their commands.
+
+        Args:
+            first: The first of the ticks.
+            states: Shape ``(ticks, size)``.
+            commands: Shape ``(ticks, nu)``.
+        """
+        done = 0
+        while done < len(states) and not self.is_lost:
+            if first + done == self._stop:
+                self._next_block()
+            row = first + done - self._stop + BLOCK_ROWS
+            many = min(len(states) - done, BLOCK_ROWS - row)
+            self._states.open[row : row + many] = states[done : done + many]
+            self._commands.open[row : row + many] = commands[done : done + many]
+            if first + done == 0:
+                self._begin()
+            for tick in _TRIED:
+                if first + done <= tick < first + done + many and tick not in self._resets[-1:]:
+                    self._try(tick - 1, self._states.open[tick])
+            done += many
+        self._settled = first + len(states) - 1
+        self._after[self._settled & 1][:] = states[-1]
+
+    def end_with(self, last: NDArray[np.float64] | None) -> None:
+        """Take the state after the last tick from whoever knows it, and look at the simulation once more.
+
+        Args:
+            last: The state, shape ``(size,)``; None where nobody knows it.
+        """
+        if self.is_lost or self._model is None:
+            return
+        if last is not None:
+            self._after[self._settled & 1][:] = last
+        self._is_cut = last is None
+        self._end()
+
     def _next_block(self) -> None:
         for block in (self._states, self._commands):
             block.next()
@@ -149,6 +187,10 @@ class Trail:
             return
         if self._settled >= 0 and not self._is_cut:
             self._take_last(self._settled)
+        self._end()
+
+    def _end(self) -> None:
+        assert self._model is not None
         self._note_callbacks()
         if self._reader.model().content != self._model.content:
             self._lack(MODEL_CHANGED)

@@ -22,6 +22,11 @@ _ROUNDING, _LEAST = 1e-5, 1e-9
 _ALLOW = "uneven_steps='allow' records them all the same, with the time stamps of even ones"
 
 
+def evenness(period: float) -> float:
+    """Return by how much steps of one length may differ, in seconds, where a step lasts ``period`` seconds."""
+    return max(_LEAST, _ROUNDING * period)
+
+
 def _nothing() -> int:
     """Count what an environment without a simulation has none of."""
     return 0
@@ -77,7 +82,7 @@ class Watch:
         self._period = period
         # The times themselves are rounded, too: one that counts the seconds since 1970 is right to a quarter of a ms.
         known = 0.0 if math.isnan(self.last) else self.last
-        around = 0.0 if period is None else max(_LEAST, _ROUNDING * period, 4 * math.ulp(known))
+        around = 0.0 if period is None else max(evenness(period), 4 * math.ulp(known))
         self._low = -math.inf if period is None else period - around
         self._high = math.inf if period is None else period + around
 

@@ -25,6 +25,8 @@ from lucky_recorder.storage import named
 from lucky_recorder.storage.space import of_rows
 from lucky_recorder.storage.untrusted import format_errors
 
+_RUNNING = (keys.INDEX, keys.FRAME_INDEX)
+
 
 def tables(schema: Schema, record: EpisodeRecord, episode: int, first_index: int) -> Iterator[pa.Table]:
     """Build the rows of an episode part after part: a single one, unless there are too many rows for the memory.
@@ -128,9 +130,13 @@ def write(
     remaining = iter(tables)
     first = next(remaining)
     schema = first.schema.with_metadata(footer)
-    # Measured values hardly repeat: without dictionaries they are written twice as fast, and are smaller. Counts and
-    # texts do repeat.
-    counted = [f.name for f in schema if pa.types.is_integer(f.type) or pa.types.is_string(f.type)]
+    # Measured values hardly repeat, nor do running numbers: without dictionaries they are written twice as fast, and
+    # are smaller. Other whole numbers and texts do repeat.
+    counted = [
+        field.name
+        for field in schema
+        if field.name not in _RUNNING and (pa.types.is_integer(field.type) or pa.types.is_string(field.type))
+    ]
     options = {"compression": "zstd", "use_dictionary": counted, "write_page_checksum": True}
     with named.writable(path) as file, pq.ParquetWriter(file, schema, **options) as writer:
         for rows in itertools.chain([first], remaining):

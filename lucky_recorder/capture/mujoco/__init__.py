@@ -6,15 +6,16 @@ from lucky_recorder.capture.mujoco.callbacks import installed as installed_callb
 from lucky_recorder.capture.mujoco.camera import calibration_of, focal_of
 from lucky_recorder.capture.mujoco.columns import arm_columns, scene_columns
 from lucky_recorder.capture.mujoco.command import CommandMap
+from lucky_recorder.capture.mujoco.given import Mover, StateLayout
 from lucky_recorder.capture.mujoco.lidar import Caster, Scan, flexes_of, site_of
 from lucky_recorder.capture.mujoco.poses import pose_columns
 from lucky_recorder.capture.mujoco.pulse import pulse_of
 from lucky_recorder.capture.mujoco.quantities import find_quantity
 from lucky_recorder.capture.mujoco.replay import Replay
 from lucky_recorder.capture.mujoco.restored import Restored
-from lucky_recorder.capture.mujoco.robots import find_robots
+from lucky_recorder.capture.mujoco.robots import find_robots, has_bodies
 from lucky_recorder.capture.mujoco.saved import SUFFIX as MODEL_SUFFIX
-from lucky_recorder.capture.mujoco.saved import model_bytes
+from lucky_recorder.capture.mujoco.saved import model_bytes, model_of, read_model
 from lucky_recorder.capture.mujoco.simulation import Simulation
 from lucky_recorder.capture.mujoco.snapshot import ScenePool, capture_camera, capture_state, hidden_kinds, scene_sizes
 from lucky_recorder.capture.mujoco.states import StateReader
@@ -26,11 +27,13 @@ __all__ = [
     "AssetWatch",
     "Caster",
     "CommandMap",
+    "Mover",
     "Replay",
     "Restored",
     "Scan",
     "ScenePool",
     "Simulation",
+    "StateLayout",
     "StateReader",
     "Substeps",
     "arm_columns",
@@ -41,11 +44,14 @@ __all__ = [
     "find_robots",
     "flexes_of",
     "focal_of",
+    "has_bodies",
     "hidden_kinds",
     "installed_callbacks",
     "model_bytes",
+    "model_of",
     "pose_columns",
     "pulse_of",
+    "read_model",
     "refresh_bounds",
     "scene_columns",
     "scene_sizes",

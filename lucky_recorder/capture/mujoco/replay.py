@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.given import named
 from lucky_recorder.capture.mujoco.saved import model_of
 from lucky_recorder.capture.mujoco.states import EVERYTHING, made, next_state
 
@@ -69,7 +69,7 @@ class Replay:
             recorded = self._part(part)
             for k in range(len(replayed)):
                 if replayed[k : k + 1].tobytes() != recorded[k : k + 1].tobytes():
-                    return Unlike(self._named(part, k), float(recorded[k]), float(replayed[k]))
+                    return Unlike(named(model, part, k), float(recorded[k]), float(replayed[k]))
         raise AssertionError
 
     def _part(self, part: str) -> NDArray[np.float64]:
@@ -78,13 +78,3 @@ class Replay:
         if what is not None:
             mujoco.mj_getState(self._model, self._data, values, int(what))
         return values
-
-    def _named(self, part: str, number: int) -> str:
-        model = self._model
-        if part == "qpos":
-            joint = int(np.flatnonzero(model.jnt_qposadr <= number)[-1])
-        elif part in ("qvel", "qacc_warmstart"):
-            joint = int(model.dof_jntid[number])
-        else:
-            return part if part == "time" else f"{part}[{number}]"
-        return f"{part} of joint {names.name_of(model, 'joint', joint)!r}"

@@ -40,6 +40,11 @@ def model_name(model: mujoco.MjModel) -> str:
     return bytes(model.names).split(b"\0", 1)[0].decode() or "robot"
 
 
+def has_bodies(model: mujoco.MjModel, roots: Sequence[str]) -> bool:
+    """Tell whether a model has bodies of all these names."""
+    return {*roots} <= {*names.all_of(model, "body")}
+
+
 def _own(model: mujoco.MjModel, root: int, roots: Sequence[int]) -> list[int]:
     """Return the actuators that act on a robot, and on no other."""
     everyone = range(names.actuator_count(model))

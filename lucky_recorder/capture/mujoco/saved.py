@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mujoco
 import numpy as np
 
-from lucky_recorder.errors import FormatError
+from lucky_recorder.errors import FormatError, SettingsError
 
 # MuJoCo's own binary format. An XML holds what was compiled last, and not what has become of a model since.
 SUFFIX = ".mjb"
-_MODEL = f"model{SUFFIX}"
+_NAME = f"model{SUFFIX}"
 
 
 def model_bytes(model: mujoco.MjModel) -> bytes:
@@ -20,19 +22,32 @@ def model_bytes(model: mujoco.MjModel) -> bytes:
 
 
 def model_of(content: bytes, version: str) -> mujoco.MjModel:
-    """Return the model that an MJB file holds. MuJoCo trusts such a file.
+    """Return the model of an MJB file's bytes. MuJoCo trusts such a file.
 
     Args:
-        content: The file's bytes.
-        version: The version of MuJoCo that wrote it, for the error.
+        content: The bytes.
+        version: The version of MuJoCo that wrote them.
 
     Raises:
-        FormatError: If this version does not read it; names the one that does.
+        FormatError: If MuJoCo does not read it.
     """
     try:
-        return mujoco.MjModel.from_binary_path(_MODEL, {_MODEL: content})
+        return mujoco.MjModel.from_binary_path(_NAME, {_NAME: content})
     except (ValueError, mujoco.FatalError) as error:
         raise FormatError(
             f"the model of MuJoCo {version} cannot be read by {mujoco.__version__} ({error}); "
             f"install mujoco=={version}, which reads it"
         ) from error
+
+
+def read_model(path: Path) -> mujoco.MjModel:
+    """Read a model from an XML or MJB file.
+
+    Raises:
+        SettingsError: If there is none, or MuJoCo does not read it.
+    """
+    load = mujoco.MjModel.from_binary_path if path.suffix == SUFFIX else mujoco.MjModel.from_xml_path
+    try:
+        return load(str(path))
+    except (ValueError, mujoco.FatalError) as error:
+        raise SettingsError.of("model", str(path), f"MuJoCo does not read it: {error}") from error
