@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lucky_recorder.rollouts.evaluate import evaluate
     from lucky_recorder.rollouts.remake import remake
     from lucky_recorder.rollouts.replay import replay
+    from lucky_recorder.session.dataset import SessionDataset
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
     from lucky_recorder.settings.column import Column
@@ -67,6 +68,7 @@ _HOMES = {
     "RecordSession": "recorder.wrapper",
     "RecorderSettings": "settings.recorder",
     "Session": "session.reader",
+    "SessionDataset": "session.dataset",
     "SettingsError": "errors",
     "Sink": "episode.sink",
     "StateError": "errors",
@@ -111,6 +113,7 @@ __all__ = [
     "RecordSession",
     "RecorderSettings",
     "Session",
+    "SessionDataset",
     "SettingsError",
     "Sink",
     "StateError",
