@@ -100,9 +100,11 @@ class Film:
     def _as_asked(self, decoded: Sequence[NDArray[np.uint8]]) -> NDArray[Any]:
         found = np.empty((len(decoded), 3, *decoded[0].shape[:2]), self._kind)
         for picture, one in zip(found, decoded, strict=True):
-            picture[...] = one.transpose(2, 0, 1)
-        if self._kind == "float32":
-            found /= np.float32(255)
+            channels = one.transpose(2, 0, 1)
+            if self._kind == "float32":
+                np.divide(channels, np.float32(255), out=picture)
+            else:
+                picture[...] = channels
         return found
 
     def close(self) -> None:
