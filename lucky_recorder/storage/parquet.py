@@ -55,7 +55,9 @@ class ParquetFile:
         """Return all rows of some columns, or of all; errors as for `read_row_groups`."""
         wanted = None if columns is None else list(columns)
         batches = self._affordable(range(self.num_row_groups), wanted)
-        return self._file.read(columns=wanted) if len(batches) < 2 else self._read(batches, wanted)
+        if len(batches) > 1:
+            return self._read(batches, wanted)
+        return self._file.read(columns=wanted, use_threads=_is_large(batches[0]))
 
     def read_row_groups(self, groups: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of some row groups.
@@ -86,7 +88,9 @@ class ParquetFile:
 
     def _read(self, batches: Sequence[_Batch], columns: list[str] | None) -> pa.Table:
         # What the library needs beside the values it has for one batch at a time.
-        tables = [self._file.read_row_groups(batch.groups, columns=columns) for batch in batches]
+        tables = [
+            self._file.read_row_groups(batch.groups, columns=columns, use_threads=_is_large(batch)) for batch in batches
+        ]
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def _batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[_Batch]:
@@ -211,6 +215,11 @@ def _read_whole(descriptor: int, size: int) -> bytes:
     while len(found) < size and (more := os.pread(descriptor, size - len(found), len(found))):
         found += more
     return bytes(found)
+
+
+def _is_large(batch: _Batch) -> bool:
+    """Tell whether threads are worth being woken for a batch: for a few rows that takes ten times what they take."""
+    return sum(batch.cost) > _SMALL_BYTES
 
 
 @contextlib.contextmanager
