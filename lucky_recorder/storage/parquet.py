@@ -35,7 +35,7 @@ _SMALL_BYTES = limits.MEGABYTE
 
 
 class ParquetFile:
-    """An open Parquet file. Texts are read as they are stored, each once; `plain` makes them texts again.
+    """An open Parquet file. Many texts are read as they are stored, each once; `plain` makes them texts again.
 
     Attributes:
         metadata: What its footer says.
@@ -50,6 +50,7 @@ class ParquetFile:
         self._file = file
         self._content = content
         self._path = path
+        self._measured: dict[tuple[int, int], pages.Column] = {}
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows of some columns, or of all; errors as for `read_row_groups`."""
@@ -146,13 +147,36 @@ class ParquetFile:
         cost = _Cost(0, 0)
         for i, leaf in enumerate(leaves):
             if columns is None or any(leaf.path == c or leaf.path.startswith(f"{c}.") for c in columns):
-                cost = cost.plus(self._leaf_cost(leaf, group.column(i), group.num_rows))
+                cost = cost.plus(self._leaf_cost(leaf, self._pages(number, i), group.num_rows))
         return cost
 
-    def _leaf_cost(self, leaf: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData, rows: int) -> _Cost:
-        starts = [s for s in (chunk.dictionary_page_offset, chunk.data_page_offset) if s]
-        start = min(starts, default=0)
-        found = pages.measure(self._content.read, start, start + chunk.total_compressed_size)
+    def _pages(self, group: int, column: int) -> pages.Column:
+        if (group, column) not in self._measured:
+            chunk = self.metadata.row_group(group).column(column)
+            start = min([s for s in (chunk.dictionary_page_offset, chunk.data_page_offset) if s], default=0)
+            found = pages.measure(self._content.read, start, start + chunk.total_compressed_size)
+            self._measured[group, column] = found
+        return self._measured[group, column]
+
+    def has_little_text(self, columns: Sequence[int]) -> bool:
+        """Tell whether some columns of texts come to little even if each value is all of its pages, written out.
+
+        Args:
+            columns: Their places among the columns as they are stored.
+        """
+        needed = 0
+        for group in range(self.num_row_groups):
+            for column in columns:
+                try:
+                    found = self._pages(group, column)
+                except ValueError:  # whoever reads them will be told
+                    return False
+                needed += max(found.values, self.metadata.row_group(group).num_rows) * found.unpacked
+                if needed > _SMALL_BYTES:
+                    return False
+        return True
+
+    def _leaf_cost(self, leaf: pq.ColumnSchema, found: pages.Column, rows: int) -> _Cost:
         is_nested = leaf.max_repetition_level > 0
         values = found.values if is_nested else max(rows, found.values)
         width = int(_WIDTHS.get(leaf.physical_type, leaf.length if leaf.physical_type != _TEXT else _OFFSET))
@@ -234,8 +258,9 @@ def open_parquet(path: Path) -> Iterator[ParquetFile]:
     try:
         content = _Content(descriptor, path)
         length = _footer_bytes(content, path)
-        # A list takes a byte for each of its entries, at least: more than the footer has are none.
-        bounds = {"thrift_string_size_limit": length, "thrift_container_size_limit": length}
+        # A list takes a byte for each of its entries, at least: more than the footer has are none. The headers of pages
+        # may hold longer texts than a short footer has.
+        bounds = {"thrift_string_size_limit": max(length, _SMALL_BYTES), "thrift_container_size_limit": length}
         with content.opened() as source, pq.ParquetFile(source, page_checksum_verification=True, **bounds) as file:
             metadata = file.metadata
             rows, schema = metadata.num_rows, metadata.schema
@@ -243,11 +268,13 @@ def open_parquet(path: Path) -> Iterator[ParquetFile]:
                 raise FormatError(f"{path}: {rows} rows; at most {limits.MOST_ROWS} are read")
             leaves = [_leaf(schema.column(i)) for i in range(len(schema.names))]
             footer.refuse_unsound(content.read(length, content.size - _TAIL.size - length), leaves)
-            texts = [leaf.path for leaf in leaves if leaf.physical_type == _TEXT]
-            if not texts:
-                yield ParquetFile(file, content, path)
+            texts = [number for number, leaf in enumerate(leaves) if leaf.physical_type == _TEXT]
+            opened = ParquetFile(file, content, path)
+            if opened.has_little_text(texts):
+                yield opened
                 return
-        options = {"metadata": metadata, "read_dictionary": texts, "page_checksum_verification": True}
+        named_texts = [leaves[number].path for number in texts]
+        options = {"metadata": metadata, "read_dictionary": named_texts, "page_checksum_verification": True}
         with content.opened() as source, pq.ParquetFile(source, **options) as file:
             yield ParquetFile(file, content, path)
     finally:
