@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lucky_recorder.rollouts.remake import remake
     from lucky_recorder.rollouts.render import render
     from lucky_recorder.rollouts.replay import replay
+    from lucky_recorder.session.dataset import SessionDataset
     from lucky_recorder.session.reader import Session
     from lucky_recorder.settings.camera import Camera, FreeCamera
     from lucky_recorder.settings.column import Column
@@ -70,6 +71,7 @@ _HOMES = {
     "RecordSession": "recorder.wrapper",
     "RecorderSettings": "settings.recorder",
     "Session": "session.reader",
+    "SessionDataset": "session.dataset",
     "SettingsError": "errors",
     "Sink": "episode.sink",
     "StateError": "errors",
@@ -117,6 +119,7 @@ __all__ = [
     "RecordSession",
     "RecorderSettings",
     "Session",
+    "SessionDataset",
     "SettingsError",
     "Sink",
     "StateError",

@@ -78,7 +78,7 @@ HEAVY = {
     "rerun": ("viewer/rerun.py",),
     "rich": ("cli/console.py", "rollouts/results.py"),
     "typer": ("cli/",),
-    "torch": ("lerobot/policy.py",),
+    "torch": ("lerobot/policy.py", "session/tensors.py"),
     "duckdb": ("edit/sql.py",),
 }
 

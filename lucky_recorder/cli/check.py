@@ -21,41 +21,46 @@ from lucky_recorder.storage.checksums import Sums
 from lucky_recorder.storage.untrusted import Folder
 
 
-def check_all(paths: Sequence[Path], decode: bool = True, is_deep: bool = False) -> None:
+def check_all(paths: Sequence[Path], decode: bool = True, is_deep: bool = False, workers: int = 1) -> None:
     """Verify everything in sessions and datasets, one after the other.
 
     Raises:
         FormatError: If a folder is neither; what came before it is told.
         SettingsError: If it is to be deep, and not to decode.
+        WorkerDiedError: If one of the processes is ended from outside.
         typer.Exit: If there are faults in one of them, with status 1.
     """
-    are_good = [_is_good(path, decode, is_deep, len(paths) > 1) for path in paths]
+    are_good = [_is_good(path, decode, is_deep, workers, len(paths) > 1) for path in paths]
     if not all(are_good):
         raise typer.Exit(FAULTY)
 
 
-def _is_good(path: Path, decode: bool, is_deep: bool, is_named: bool) -> bool:
+def _is_good(path: Path, decode: bool, is_deep: bool, workers: int, is_named: bool) -> bool:
     if is_named:
         say(f"{path}:")
     is_koyu = path.is_dir() and not (path / INFO_PATH).exists() and is_dataset(path)
     try:
-        (check_dataset if is_koyu else check)(path, decode, is_deep)
+        if is_koyu:
+            check_dataset(path, decode, is_deep)
+        else:
+            check(path, decode, is_deep, workers)
     except typer.Exit:
         return False
     return True
 
 
-def check(session: Path, decode: bool = True, is_deep: bool = False) -> None:
+def check(session: Path, decode: bool = True, is_deep: bool = False, workers: int = 1) -> None:
     """Verify everything in a session, and print each fault.
 
     Raises:
         FormatError: If the folder is no session.
         SettingsError: If it is to be deep, and not to decode.
+        WorkerDiedError: If one of the processes is ended from outside.
         typer.Exit: If there are faults, with status 1.
     """
     refuse_shallow(decode, is_deep)
     with Bytes() as bar:
-        report = inspect_session(session, decode, is_deep, bar.tell)
+        report = inspect_session(session, decode, is_deep, bar.tell, workers)
     if report.is_in_progress:
         say("it is being recorded: what is not listed or not complete yet is told, and will be")
     refuse_faults(map(_told, report.faults), session)

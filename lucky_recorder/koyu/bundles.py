@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.koyu import layout
 from lucky_recorder.koyu.index import Entry, Feature
-from lucky_recorder.koyu.pool import RowCache, Rows, VideoPool
 from lucky_recorder.koyu.rows import read_columns
 from lucky_recorder.lazy import lazy
 from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.video.pool import RowCache, Rows, VideoPool
 
 if TYPE_CHECKING:
     from lucky_recorder.video import decode

@@ -16,9 +16,9 @@ from lucky_recorder.koyu.bundles import Bundles
 from lucky_recorder.koyu.index import Entry, Feature, Index, read_index
 from lucky_recorder.koyu.kinds import OPTIONAL
 from lucky_recorder.koyu.overlays import open_overlays
-from lucky_recorder.koyu.pool import Rows
 from lucky_recorder.settings import validators as v
 from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.video.pool import Rows
 
 if TYPE_CHECKING:
     from lucky_recorder.video.decode import FrameReader

@@ -22,6 +22,7 @@ from lucky_recorder.errors import LuckyRecorderError, WorkerDiedError
 from lucky_recorder.rollouts.pieces import Attempt, Done, Lost, Piece
 from lucky_recorder.rollouts.process import GRACE_S, STOP, Broke, Message, Ran, Said, Wrote, work
 from lucky_recorder.rollouts.shards import are_written
+from lucky_recorder.storage.processes import deaf
 
 logger = logging.getLogger("lucky_recorder")
 
@@ -157,7 +158,7 @@ class _Hand:
         self.process: SpawnProcess = spawning.Process(
             target=work, args=(theirs, job, place), name=f"lucky_recorder_worker_{number}"
         )
-        with _deaf():
+        with deaf():
             self.process.start()
         # Here it must be closed: else nobody would notice that the worker's end is gone.
         theirs.close()
@@ -252,16 +253,3 @@ def _ending(code: int | None) -> str:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"was ended by signal {-code}"
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Begin a process that does not hear Ctrl-C, not even while it imports: the driver tells it when to end."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

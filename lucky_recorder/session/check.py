@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from lucky_recorder.session.checks import (
     info,
     lidars,
     masks,
+    pieces,
     provenance,
     rgbd,
     rows,
@@ -23,17 +24,21 @@ from lucky_recorder.session.checks import (
     strays,
     tasks,
     videos,
+    workers,
 )
 from lucky_recorder.session.checks.evidence import Evidence, Fault
 from lucky_recorder.session.folder import refuse_other_folders
 from lucky_recorder.session.rowless import is_video_only
+from lucky_recorder.settings import validators as v
 from lucky_recorder.storage.lock import is_held
 from lucky_recorder.storage.spread import Progress, Tell
 
 __all__ = ["Fault", "Report", "check_session", "inspect_session"]
 
+_MOST_WORKERS = 1024
 Check = Callable[[Evidence], Iterator[Fault]]
 
+# What `pieces.EACH` names is looked at in pieces, and told in this order all the same.
 CHECKS: tuple[Check, ...] = (
     strays.check_missing,
     info.check_fields,
@@ -45,12 +50,12 @@ CHECKS: tuple[Check, ...] = (
     episodes.check_footers,
     about.check_about,
     rows.check_data_files,
-    stats.check_columns,
     stats.check_streams,
     videos.check_videos,
     rgbd.check_rgbd,
     masks.check_masks,
     lidars.check_lidars,
+    states.check_models,
     states.check_states,
     provenance.check_provenance,
     strays.check_strays,
@@ -83,7 +88,7 @@ class Report(NamedTuple):
     is_in_progress: bool = False
 
 
-def check_session(path: str | Path, decode: bool = True, deep: bool = False) -> list[Fault]:
+def check_session(path: str | Path, decode: bool = True, deep: bool = False, workers: int = 1) -> list[Fault]:
     """Check a session folder; it is only read, however broken it is.
 
     Where there is a ``meta/checksums.json``, every file is compared with it in any case.
@@ -93,17 +98,22 @@ def check_session(path: str | Path, decode: bool = True, deep: bool = False) -> 
         decode: Decode every frame of every video; without it, frames are only counted.
         deep: Also read and decode every file that no episode names and every track, forgive nothing that a decoder
             would make up, and take what it says for faults.
+        workers: Processes that look at episodes; the same is found by any number of them. They are spawned: in a
+            script, call it below ``if __name__ == "__main__":``.
 
     Returns:
         The faults, each with its file and episode; an empty list for a good session.
 
     Raises:
         FormatError: If the folder is no session at all.
+        WorkerDiedError: If one of the processes is ended from outside.
     """
-    return inspect_session(path, decode, deep).faults
+    return inspect_session(path, decode, deep, workers=workers).faults
 
 
-def inspect_session(path: str | Path, decode: bool = True, is_deep: bool = False, tell: Tell | None = None) -> Report:
+def inspect_session(
+    path: str | Path, decode: bool = True, is_deep: bool = False, tell: Tell | None = None, workers: int = 1
+) -> Report:
     """Check a session folder, and say how much there was to check; see `check_session`.
 
     Args:
@@ -111,11 +121,13 @@ def inspect_session(path: str | Path, decode: bool = True, is_deep: bool = False
         decode: As for `check_session`.
         is_deep: The ``deep`` of `check_session`.
         tell: Called with the bytes that are done of what takes long, and with all of them.
+        workers: As for `check_session`.
 
     Raises:
         FormatError: If the folder is no session at all.
+        WorkerDiedError: If one of the processes is ended from outside.
     """
-    path = Path(path)
+    path, count = Path(path), v.whole(workers, 1, _MOST_WORKERS, field="workers")
     refuse_other_folders(path)
     video_only = is_video_only(path)
     evidence = Evidence(path, decode, Progress(tell))
@@ -124,6 +136,18 @@ def inspect_session(path: str | Path, decode: bool = True, is_deep: bool = False
     # The last one tells which files the others could not read.
     checks = (*checks, *([deep.check_everything] if is_deep else []), strays.check_unreadable)
     # Two checks may find the same fault: it is told once.
-    faults = list(dict.fromkeys(fault for check in checks for fault in check(evidence)))
+    faults = list(dict.fromkeys(_faults(evidence, checks, count)))
     rows = sum(episode.length for episode in evidence.episodes)
     return Report(faults, len(evidence.episodes), rows, evidence.frames, video_only, bool(is_held(path)))
+
+
+def _faults(evidence: Evidence, checks: Sequence[Check], count: int) -> Iterator[Fault]:
+    found: pieces.Found | None = None
+    for check in checks:
+        if check in pieces.EACH:
+            found = found or pieces.Found(evidence, workers.looked_at(evidence, count))
+            yield from found.of(check)
+        else:
+            yield from check(evidence)
+        if check is rows.check_data_files and found is not None:
+            yield from stats.check_columns(evidence, found.moments)

@@ -151,12 +151,16 @@ class Episode(Told):
         tables = stored.rows_in_batches(self._folder.files, name, self.index, columns)
         return name, next(tables), tables
 
-    def rows_by_tick(self) -> pa.Table:
+    def rows_by_tick(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the episode's rows, those of each tick in the order of the session's robots.
 
         That is the order in which lucky_recorder stores them. Others may store them in another.
 
+        Args:
+            columns: Names of the columns to read; all of them by default.
+
         Raises:
+            KeyError: If a column is unknown.
             FormatError: As for `rows`, or if a tick has not one row of each robot.
         """
         folder, name = self._folder, self._folder.data_file(self.meta)
@@ -164,7 +168,10 @@ class Episode(Told):
         if len(folder.entity_ids) != len(folder.robots):
             raise FormatError(f"{where}: {len(folder.entity_ids)} robots, info.json names {len(folder.robots)}")
         column = folder.read_data(self.meta, lambda name: stored.entity_column(folder.files, name))
-        return stored.by_tick(self.rows(), column, folder.entity_ids, where)
+        if columns is None:
+            return stored.by_tick(self.rows(), column, folder.entity_ids, where)
+        rows = self.rows(list(dict.fromkeys([*columns, column, keys.FRAME_INDEX])))
+        return stored.by_tick(rows, column, folder.entity_ids, where).select(list(columns))
 
     def missing(self, robot: int | None = None) -> dict[str, int]:
         """Count the rows in which a column has no value; columns without a gap are left out.

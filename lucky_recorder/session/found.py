@@ -66,11 +66,10 @@ def _look(files: Folder, listed: list[Row], per_file: int | None) -> tuple[Found
     held: dict[int, Row] = {}
     spooled: set[int] = set()
     # Data files come first: what one of them holds needs no spool.
-    for name in sorted(footers.names(files), key=lambda n: (layout.SPOOL.fullmatch(n) is not None, n)):
+    names = [name for name in footers.names(files) if per_file is None or full[name] < per_file]
+    for name in sorted(names, key=lambda n: (layout.SPOOL.fullmatch(n) is not None, n)):
         spool = layout.SPOOL.fullmatch(name)
         if spool and (int(spool["episode"]) in held or (int(spool["episode"]) in known and files.has(spool["file"]))):
-            continue
-        if not spool and per_file is not None and full[name] >= per_file:
             continue
         try:
             one = footers.read(files, name)

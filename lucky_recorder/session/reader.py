@@ -22,6 +22,8 @@ from lucky_recorder.storage.names import is_part
 
 __all__ = ["Episode", "Session"]
 
+_AT_ONCE = 1000
+
 
 class Session:
     """A recorded session, opened for reading (spec: Loading an episode).
@@ -98,7 +100,11 @@ class Session:
 
     def __iter__(self) -> Iterator[Episode]:
         """Go through the episodes in order."""
-        return (self.episode(index) for index in ([] if self.is_video_only else self._numbers))
+        if self.is_video_only:
+            return
+        # Asked for one by one, a row takes five times as long.
+        for first in range(0, len(self), _AT_ONCE):
+            yield from (Episode(self._folder, row) for row in self.episodes.slice(first, _AT_ONCE).to_pylist())
 
     def __repr__(self) -> str:
         return f"Session({str(self.path)!r}, episodes={len(self)})"

@@ -86,6 +86,8 @@ def as_episodes(table: pa.Table, path: Path) -> pa.Table:
 def _whole(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
     """Return a column of whole numbers as int64; what pandas made of one with missing values is one too."""
     kind = column.type
+    if kind == pa.int64():
+        return column
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.is_nan(column), None, column)
     elif not (pa.types.is_integer(kind) or pa.types.is_null(kind)):

@@ -9,7 +9,12 @@ and statistics that do not fit their column, and columns that are encrypted. A f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+
+from lucky_recorder.storage import usual
+from lucky_recorder.storage.usual import Leaf
+
+__all__ = ["Leaf", "refuse_unsound"]
 
 # Thrift's kinds of values.
 _FALSE, _BYTE, _WHOLE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 2, 3, (4, 5, 6), 7, 8, 9, 10, 11, 12
@@ -18,7 +23,7 @@ _TEXT = "BYTE_ARRAY"
 # Parquet's types by their numbers.
 _TYPES = (*_WIDTHS, _TEXT, "FIXED_LEN_BYTE_ARRAY")
 # The fields on the way to what is looked at.
-_ROW_GROUPS, _COLUMNS, _ABOUT, _ENCRYPTED = 4, 1, 3, (8, 9)
+_SCHEMA, _ROW_GROUPS, _ORDERS, _COLUMNS, _ABOUT, _ENCRYPTED = 2, 4, 7, 1, 3, (8, 9)
 _TYPE, _STATISTICS, _SIZES = 1, 12, 16
 _ENDS = (1, 2, 5, 6)
 _UNENCODED, _REPETITIONS, _DEFINITIONS = 1, 2, 3
@@ -26,23 +31,30 @@ _UNENCODED, _REPETITIONS, _DEFINITIONS = 1, 2, 3
 # Goes over a value: takes the footer, where the value begins and its kind, and returns where it ends.
 _Reader = Callable[[bytes, int, int], int]
 
+# The order of a column as every writer has it: the one that goes with its type.
+_ORDER = b"\x1c\x00\x00"
+# So much of a footer is remembered, of so many kinds of files.
+_LONGEST_BEGINNING, _MOST_KINDS = 1 << 16, 64
 
-class Leaf(NamedTuple):
-    """A column as the schema has it.
+
+class _Kind:
+    """Files of the same columns.
 
     Attributes:
-        path: Its name.
-        physical_type: How Parquet stores it.
-        length: Bytes of a value, where the type leaves that open.
-        repetitions: The highest level of repetition.
-        definitions: The highest level of definition.
+        usual: What matches what is usually said of each column, in any row group.
+        readers: What reads all that is said of each column, whatever it is.
+        beginning: How a footer began that was gone over, with its schema: those that begin alike need not be again.
     """
 
-    path: str
-    physical_type: str
-    length: int
-    repetitions: int
-    definitions: int
+    def __init__(self, leaves: tuple[Leaf, ...]) -> None:
+        self.usual = [usual.Chunk(leaf) for leaf in leaves]
+        self.readers = [_chunk_reader(leaf) for leaf in leaves]
+        self.beginning = b""
+
+
+@lru_cache(maxsize=_MOST_KINDS)
+def _kind(leaves: tuple[Leaf, ...]) -> _Kind:
+    return _Kind(leaves)
 
 
 def refuse_unsound(footer: bytes, leaves: Sequence[Leaf]) -> None:
@@ -55,17 +67,24 @@ def refuse_unsound(footer: bytes, leaves: Sequence[Leaf]) -> None:
     Raises:
         ValueError: If what it says of a column does not fit the column.
     """
-    readers = [_chunk_reader(leaf) for leaf in leaves]
+    known = _kind(tuple(leaves))
+
+    def schema(content: bytes, at: int, kind: int) -> int:
+        end = _over(content, at, kind)
+        if end <= _LONGEST_BEGINNING:
+            known.beginning = content[:end]
+        return end
 
     def group(content: bytes, at: int, kind: int) -> int:
         return _struct(content, at, {_COLUMNS: columns})
 
     def columns(content: bytes, at: int, kind: int) -> int:
         count, inner, at = _list(content, at)
-        if count != len(readers):
-            raise ValueError(f"a row group of {count} columns, and a schema of {len(readers)}")
-        for read in readers:
-            at = read(content, at, inner)
+        if count != len(known.readers):
+            raise ValueError(f"a row group of {count} columns, and a schema of {len(known.readers)}")
+        for chunk, read in zip(known.usual, known.readers, strict=True):
+            end = chunk.end(content, at) if inner == _STRUCT else None
+            at = read(content, at, inner) if end is None else end
         return at
 
     def groups(content: bytes, at: int, kind: int) -> int:
@@ -74,8 +93,16 @@ def refuse_unsound(footer: bytes, leaves: Sequence[Leaf]) -> None:
             at = group(content, at, inner)
         return at
 
+    def orders(content: bytes, at: int, kind: int) -> int:
+        count, _, first = _list(content, at)
+        end = first + count * len(_ORDER)
+        is_usual = end <= len(content) and content[first:end] == count * _ORDER
+        return end if is_usual else _over(content, at, kind)
+
     try:
-        _struct(footer, 0, {_ROW_GROUPS: groups})
+        begins = known.beginning
+        at, number = (len(begins), _SCHEMA) if begins and footer.startswith(begins) else (0, 0)
+        _struct(footer, at, {_SCHEMA: schema, _ROW_GROUPS: groups, _ORDERS: orders}, number)
     except IndexError:
         raise ValueError("a footer that ends too soon") from None
 
@@ -124,8 +151,8 @@ def _inside(readers: Mapping[int, _Reader]) -> _Reader:
     return lambda content, at, kind: _struct(content, at, readers)
 
 
-def _struct(content: bytes, at: int, readers: Mapping[int, _Reader]) -> int:
-    number = 0
+def _struct(content: bytes, at: int, readers: Mapping[int, _Reader], number: int = 0) -> int:
+    """Go over the fields of a struct that come after one of a number."""
     while (byte := content[at]) != 0:
         at += 1
         if step := byte >> 4:

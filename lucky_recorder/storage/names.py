@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path, PurePosixPath
 
 from lucky_recorder.errors import FormatError, shown
@@ -12,6 +13,8 @@ LONGEST = 200
 _SEPARATORS = "/\\" if os.name != "nt" else "/\\:"
 # What no file's name can hold, wherever it comes from. Where a backslash separates nothing it is a letter.
 _IMPOSSIBLE = "\0" if os.name != "nt" else "\0\\:"
+# What is a name in any case, so that of most names no letter is looked at by itself.
+_PLAIN = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{LONGEST - 1}}}")
 
 
 def part(name: object) -> str:
@@ -30,6 +33,8 @@ def part(name: object) -> str:
 
 def is_part(name: str) -> bool:
     """Tell whether a name is one part of a path; see `part`."""
+    if _PLAIN.fullmatch(name):
+        return True
     if name in ("", ".", "..") or any(c in _SEPARATORS or not (c.isprintable() or c.isspace()) for c in name):
         return False
     # `isspace` lets other scripts' spaces pass, and line breaks with them.

@@ -7,8 +7,10 @@ the pages are read first. They are in Thrift's compact form (Parquet: PageHeader
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from lucky_recorder.storage import usual
 
 _HEADER, _LONGEST_HEADER = 256, 1 << 20
 _DEEPEST = 8
@@ -34,11 +36,15 @@ class Column(NamedTuple):
     largest: int
 
 
-def measure(descriptor: int, start: int, end: int) -> Column:
+Read = Callable[[int, int], bytes]
+"""Reads so many bytes of a file, from a place on; fewer where it ends."""
+
+
+def measure(read: Read, start: int, end: int) -> Column:
     """Read the headers of a column's pages.
 
     Args:
-        descriptor: The open file.
+        read: Reads the file.
         start: Where its first page begins.
         end: Where its last page ends.
 
@@ -47,14 +53,26 @@ def measure(descriptor: int, start: int, end: int) -> Column:
     """
     values = unpacked = largest = 0
     while start < end:
-        header, length = _header(descriptor, start)
-        size, packed = header.get(_UNPACKED), header.get(_PACKED)
-        if not isinstance(size, int) or not isinstance(packed, int) or size < 0 or packed < 0:
+        one = _page(read, start)
+        if one.unpacked < 0 or one.packed < 0:
             raise ValueError(f"a page's header at byte {start} states no size")
-        unpacked, largest = unpacked + size, max(largest, size)
-        values += sum(_count(header, kind, start) for kind in _KINDS if kind != _DICTIONARY)
-        start += length + packed
+        if one.values < 0:
+            raise ValueError(f"a page's header at byte {start} counts no values")
+        unpacked, largest = unpacked + one.unpacked, max(largest, one.unpacked)
+        values += one.values
+        start += one.end + one.packed
     return Column(values, unpacked, largest)
+
+
+def _page(read: Read, start: int) -> usual.Page:
+    """Read the header of a page; where it ends is counted from its beginning."""
+    if (one := usual.page(read(_HEADER, start), 0)) is not None:
+        return one
+    header, length = _header(read, start)
+    size, packed = header.get(_UNPACKED), header.get(_PACKED)
+    if not isinstance(size, int) or not isinstance(packed, int):
+        raise ValueError(f"a page's header at byte {start} states no size")
+    return usual.Page(length, size, packed, sum(_count(header, kind, start) for kind in _KINDS if kind != _DICTIONARY))
 
 
 def _count(header: dict[int, Any], kind: int, start: int) -> int:
@@ -65,11 +83,11 @@ def _count(header: dict[int, Any], kind: int, start: int) -> int:
     return count
 
 
-def _header(descriptor: int, start: int) -> tuple[dict[int, Any], int]:
+def _header(read: Read, start: int) -> tuple[dict[int, Any], int]:
     """Return the fields of a page's header, and its length."""
     length = _HEADER
     while True:
-        content = os.pread(descriptor, length, start)
+        content = read(length, start)
         try:
             return _struct(content, 0)
         except IndexError:

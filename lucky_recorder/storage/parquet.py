@@ -30,10 +30,12 @@ _COPIES = 4
 # Row groups are read together up to so many bytes: a file may have very many.
 _BATCH_BYTES = 16 * limits.MEGABYTE
 _FEWER = "Read fewer columns at a time"
+# Of a file that is no larger, all bytes are read at once.
+_SMALL_BYTES = limits.MEGABYTE
 
 
 class ParquetFile:
-    """An open Parquet file. Texts are read as they are stored, each once; `plain` makes them texts again.
+    """An open Parquet file. Many texts are read as they are stored, each once; `plain` makes them texts again.
 
     Attributes:
         metadata: What its footer says.
@@ -41,19 +43,22 @@ class ParquetFile:
         num_row_groups: How many row groups it has.
     """
 
-    def __init__(self, file: pq.ParquetFile, descriptor: int, path: Path) -> None:
+    def __init__(self, file: pq.ParquetFile, content: _Content, path: Path) -> None:
         self.metadata = file.metadata
         self.schema_arrow = file.schema_arrow
         self.num_row_groups: int = file.num_row_groups
         self._file = file
-        self._descriptor = descriptor
+        self._content = content
         self._path = path
+        self._measured: dict[tuple[int, int], pages.Column] = {}
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows of some columns, or of all; errors as for `read_row_groups`."""
         wanted = None if columns is None else list(columns)
         batches = self._affordable(range(self.num_row_groups), wanted)
-        return self._file.read(columns=wanted) if len(batches) < 2 else self._read(batches, wanted)
+        if len(batches) > 1:
+            return self._read(batches, wanted)
+        return self._file.read(columns=wanted, use_threads=_is_large(batches[0]))
 
     def read_row_groups(self, groups: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of some row groups.
@@ -84,7 +89,9 @@ class ParquetFile:
 
     def _read(self, batches: Sequence[_Batch], columns: list[str] | None) -> pa.Table:
         # What the library needs beside the values it has for one batch at a time.
-        tables = [self._file.read_row_groups(batch.groups, columns=columns) for batch in batches]
+        tables = [
+            self._file.read_row_groups(batch.groups, columns=columns, use_threads=_is_large(batch)) for batch in batches
+        ]
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def _batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[_Batch]:
@@ -123,7 +130,7 @@ class ParquetFile:
         return self._refuse_large(list(self._batches(groups, columns)), remedy, expected)
 
     def _refuse_large(self, batches: Sequence[_Batch], remedy: str, expected: int = 0) -> int:
-        size = os.fstat(self._descriptor).st_size
+        size = self._content.size
         most = max(limits.MOST_TABLE_BYTES, limits.TABLE_BYTES_PER_FILE_BYTE * size)
         most = max(most, min(most + expected, limits.MOST_EXPECTED_BYTES))
         needed = sum(batch.cost.kept for batch in batches) + max(batch.cost.beside for batch in batches)
@@ -140,13 +147,36 @@ class ParquetFile:
         cost = _Cost(0, 0)
         for i, leaf in enumerate(leaves):
             if columns is None or any(leaf.path == c or leaf.path.startswith(f"{c}.") for c in columns):
-                cost = cost.plus(self._leaf_cost(leaf, group.column(i), group.num_rows))
+                cost = cost.plus(self._leaf_cost(leaf, self._pages(number, i), group.num_rows))
         return cost
 
-    def _leaf_cost(self, leaf: pq.ColumnSchema, chunk: pq.ColumnChunkMetaData, rows: int) -> _Cost:
-        starts = [s for s in (chunk.dictionary_page_offset, chunk.data_page_offset) if s]
-        start = min(starts, default=0)
-        found = pages.measure(self._descriptor, start, start + chunk.total_compressed_size)
+    def _pages(self, group: int, column: int) -> pages.Column:
+        if (group, column) not in self._measured:
+            chunk = self.metadata.row_group(group).column(column)
+            start = min([s for s in (chunk.dictionary_page_offset, chunk.data_page_offset) if s], default=0)
+            found = pages.measure(self._content.read, start, start + chunk.total_compressed_size)
+            self._measured[group, column] = found
+        return self._measured[group, column]
+
+    def has_little_text(self, columns: Sequence[int]) -> bool:
+        """Tell whether some columns of texts come to little even if each value is all of its pages, written out.
+
+        Args:
+            columns: Their places among the columns as they are stored.
+        """
+        needed = 0
+        for group in range(self.num_row_groups):
+            for column in columns:
+                try:
+                    found = self._pages(group, column)
+                except ValueError:  # whoever reads them will be told
+                    return False
+                needed += max(found.values, self.metadata.row_group(group).num_rows) * found.unpacked
+                if needed > _SMALL_BYTES:
+                    return False
+        return True
+
+    def _leaf_cost(self, leaf: pq.ColumnSchema, found: pages.Column, rows: int) -> _Cost:
         is_nested = leaf.max_repetition_level > 0
         values = found.values if is_nested else max(rows, found.values)
         width = int(_WIDTHS.get(leaf.physical_type, leaf.length if leaf.physical_type != _TEXT else _OFFSET))
@@ -174,6 +204,48 @@ class _Batch(NamedTuple):
     cost: _Cost
 
 
+class _Content:
+    """The bytes of an open file. Those of a small one are read once, and the library gets them, not the file.
+
+    Attributes:
+        size: How many there are.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor = descriptor
+        self._path = path
+        self._whole = _read_whole(descriptor, self.size) if self.size <= _SMALL_BYTES else None
+        self.size = self.size if self._whole is None else len(self._whole)
+
+    def read(self, length: int, start: int) -> bytes:
+        """Read so many bytes from a place on; fewer where the file ends.
+
+        Raises:
+            ValueError: If the place lies before the file.
+            OSError: If they cannot be read.
+        """
+        if start < 0:
+            raise ValueError(f"byte {start} of a file")
+        return os.pread(self._descriptor, length, start) if self._whole is None else self._whole[start : start + length]
+
+    def opened(self) -> pa.NativeFile:
+        """Open it for the library."""
+        return named.readable(self._path) if self._whole is None else pa.BufferReader(self._whole)
+
+
+def _read_whole(descriptor: int, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size and (more := os.pread(descriptor, size - len(found), len(found))):
+        found += more
+    return bytes(found)
+
+
+def _is_large(batch: _Batch) -> bool:
+    """Tell whether threads are worth being woken for a batch: for a few rows that takes ten times what they take."""
+    return sum(batch.cost) > _SMALL_BYTES
+
+
 @contextlib.contextmanager
 def open_parquet(path: Path) -> Iterator[ParquetFile]:
     """Open a Parquet file.
@@ -184,34 +256,38 @@ def open_parquet(path: Path) -> Iterator[ParquetFile]:
     """
     descriptor = open_file(path)
     try:
-        length = _footer_bytes(descriptor, path)
-        # A list takes a byte for each of its entries, at least: more than the footer has are none.
-        bounds = {"thrift_string_size_limit": length, "thrift_container_size_limit": length}
-        with named.readable(path) as source, pq.ParquetFile(source, page_checksum_verification=True, **bounds) as file:
-            rows, schema = file.metadata.num_rows, file.metadata.schema
+        content = _Content(descriptor, path)
+        length = _footer_bytes(content, path)
+        # A list takes a byte for each of its entries, at least: more than the footer has are none. The headers of pages
+        # may hold longer texts than a short footer has.
+        bounds = {"thrift_string_size_limit": max(length, _SMALL_BYTES), "thrift_container_size_limit": length}
+        with content.opened() as source, pq.ParquetFile(source, page_checksum_verification=True, **bounds) as file:
+            metadata = file.metadata
+            rows, schema = metadata.num_rows, metadata.schema
             if not 0 <= rows <= limits.MOST_ROWS:
                 raise FormatError(f"{path}: {rows} rows; at most {limits.MOST_ROWS} are read")
-            metadata, leaves = file.metadata, [_leaf(schema.column(i)) for i in range(len(schema.names))]
-        footer.refuse_unsound(_footer(descriptor, length), leaves)
-        texts = [leaf.path for leaf in leaves if leaf.physical_type == _TEXT]
-        options = {"metadata": metadata, "read_dictionary": texts, "page_checksum_verification": True}
-        with named.readable(path) as source, pq.ParquetFile(source, **options) as file:
-            yield ParquetFile(file, descriptor, path)
+            leaves = [_leaf(schema.column(i)) for i in range(len(schema.names))]
+            footer.refuse_unsound(content.read(length, content.size - _TAIL.size - length), leaves)
+            texts = [number for number, leaf in enumerate(leaves) if leaf.physical_type == _TEXT]
+            opened = ParquetFile(file, content, path)
+            if opened.has_little_text(texts):
+                yield opened
+                return
+        named_texts = [leaves[number].path for number in texts]
+        options = {"metadata": metadata, "read_dictionary": named_texts, "page_checksum_verification": True}
+        with content.opened() as source, pq.ParquetFile(source, **options) as file:
+            yield ParquetFile(file, content, path)
     finally:
         os.close(descriptor)
 
 
-def _footer_bytes(descriptor: int, path: Path) -> int:
+def _footer_bytes(content: _Content, path: Path) -> int:
     """Return the size of a file's footer; 1 where there is none, which the library will tell."""
-    size = os.fstat(descriptor).st_size
-    length, magic = _TAIL.unpack(os.pread(descriptor, _TAIL.size, size - _TAIL.size)) if size > _TAIL.size else (1, b"")
+    tail = content.read(_TAIL.size, content.size - _TAIL.size) if content.size > _TAIL.size else b""
+    length, magic = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (1, b"")
     if magic == _MAGIC and length > limits.LARGEST_FOOTER:
         raise FormatError(f"{path}: a footer of {length} bytes; at most {limits.LARGEST_FOOTER} are read")
-    return max(1, min(int(length), size))
-
-
-def _footer(descriptor: int, length: int) -> bytes:
-    return os.pread(descriptor, length, os.fstat(descriptor).st_size - _TAIL.size - length)
+    return max(1, min(int(length), content.size))
 
 
 def _leaf(column: pq.ColumnSchema) -> footer.Leaf:

@@ -19,13 +19,17 @@ THREADS = min(4, os.cpu_count() or 1)
 class Progress:
     """How far a look at files has come, in bytes.
 
+    Attributes:
+        done: Bytes that are done.
+
     Args:
         tell: Called with the bytes that are done and those that there are.
     """
 
     def __init__(self, tell: Tell | None = None) -> None:
+        self.done = 0
         self._tell = tell
-        self._done = self._total = 0
+        self._total = 0
 
     def expect(self, size: int) -> None:
         """Take so many bytes more for what there is to do."""
@@ -34,12 +38,12 @@ class Progress:
 
     def advance(self, size: int) -> None:
         """Take so many bytes for done."""
-        self._done += size
+        self.done += size
         self._say()
 
     def _say(self) -> None:
         if self._tell is not None:
-            self._tell(self._done, self._total)
+            self._tell(self.done, self._total)
 
 
 def spread(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:

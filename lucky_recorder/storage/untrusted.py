@@ -62,6 +62,8 @@ class Folder:
             FormatError: If it lies outside the folder (by its name, or behind a link), is missing, or is no file.
         """
         path = self._below(relative)
+        if self._is_plainly_within(relative):
+            return path
         with format_errors(path):
             self._refuse_escape(path)
             if not path.exists():
@@ -70,6 +72,20 @@ class Folder:
             if not stat.S_ISREG(path.stat().st_mode):
                 raise FormatError(f"{path}: {NO_FILE}")
         return path
+
+    def _is_plainly_within(self, relative: str) -> bool:
+        """Tell whether it is an ordinary file, and no part of its path a link: then it is where its name says.
+
+        Three looks, where to follow all links from the top takes a dozen.
+        """
+        parts = relative.split("/")
+        try:
+            for end in range(1, len(parts)):
+                if not stat.S_ISDIR(os.lstat(os.path.join(self.path, *parts[:end])).st_mode):
+                    return False
+            return stat.S_ISREG(os.lstat(os.path.join(self.path, relative)).st_mode)
+        except (OSError, ValueError):
+            return False
 
     def _below(self, relative: str) -> Path:
         try:
@@ -208,21 +224,29 @@ class Folder:
         Raises:
             FormatError: If a folder may not be looked into.
         """
-        found = []
         top = self.path / under
         with format_errors(top):
             self._refuse_escape(top)
-            for parent, folders, names in os.walk(top, onerror=_refuse):
-                # `os.walk` does not go into linked folders, nor list them among the files.
-                links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-                found += [os.path.relpath(os.path.join(parent, name), self.path) for name in (*names, *links)]
-        return sorted(name.replace(os.sep, "/") for name in found)
+            prefix = "" if under == "." else f"{under.strip('/')}/"
+            return sorted(_below(os.fspath(top), prefix))
 
 
-def _refuse(error: OSError) -> None:
-    # A folder that is not there holds nothing; one that is there and may not be read is no empty one.
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise error
+def _below(folder: str, prefix: str) -> Iterator[str]:
+    """Go through what is below a folder and is no folder itself: a link to one is not gone into."""
+    folders = [(folder, prefix)]
+    while folders:
+        folder, prefix = folders.pop()
+        try:
+            entries = os.scandir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            # One that is not there holds nothing; one that is there and may not be read is no empty one.
+            continue
+        with entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((entry.path, f"{prefix}{entry.name}/"))
+                else:
+                    yield prefix + entry.name
 
 
 def expand(template: object, **values: str | int) -> str:

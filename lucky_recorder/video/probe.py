@@ -255,4 +255,9 @@ def _fraction(rational: object) -> Fraction:
 
 
 def _timing_error(pts: Sequence[int], time_base: Fraction, fps: Fraction) -> float:
-    return float(max(abs(time * time_base - k / fps) for k, time in enumerate(pts)))
+    # Of evenly spaced frames none is farther away than the first or the last.
+    looked_at = {0: pts[0], len(pts) - 1: pts[-1]}.items() if isinstance(pts, range) else enumerate(pts)
+    # Whole numbers, by a factor that is the same for all: fractions one by one take longer than to read the file.
+    ours, due = time_base.numerator * fps.numerator, time_base.denominator * fps.denominator
+    apart = max(abs(time * ours - k * due) for k, time in looked_at)
+    return float(Fraction(apart, time_base.denominator * fps.numerator))

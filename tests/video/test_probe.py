@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 
 from lucky_recorder.errors import LuckyRecorderError, VideoError
 from lucky_recorder.video.encoder import VideoEncoder
-from lucky_recorder.video.probe import FrameIndex, VideoInfo, describe, open_video, probe
+from lucky_recorder.video.probe import FrameIndex, VideoInfo, _timing_error, describe, open_video, probe
 
 
 def remux(source, target, keep):
@@ -151,3 +152,13 @@ def test_a_video_without_keyframes_is_refused(record, numbered, tmp_path):
     headless = remux(source, tmp_path / "headless.mkv", lambda packet: not packet.is_keyframe)
     with pytest.raises(VideoError, match=r"headless\.mkv: holds no keyframe, so none of its 8 frames"):
         probe(headless)
+
+
+@pytest.mark.parametrize("pts", [range(5, 900, 7), (0, 3, 10, 11), range(0, 512 * 40, 512), (0,)])
+def test_the_largest_distance_of_a_frame_from_its_time(pts: Sequence[int]) -> None:
+    for base, fps in (
+        (Fraction(1, 1000), Fraction(30)),
+        (Fraction(1, 12800), Fraction(25)),
+        (Fraction(3, 7), Fraction(50, 3)),
+    ):
+        assert _timing_error(pts, base, fps) == float(max(abs(t * base - k / fps) for k, t in enumerate(pts)))

@@ -12,10 +12,11 @@ _FOLDERS = ("data", "meta", "videos")
 
 
 def expect(evidence: Evidence, is_deep: bool) -> None:
-    """Say how many bytes the long parts of a check will go through: decoding, once or twice, and the sums."""
+    """Say how many bytes the long parts of a check will go through: rows, decoding, once or twice, and the sums."""
     videos = sum(map(evidence.folder.size, _videos(evidence)))
+    rows = sum(map(evidence.folder.size, evidence.data_files))
     sums = Sums(evidence.folder, SUMS)
-    evidence.progress.expect(videos * (evidence.decode + is_deep) + sums.expected_bytes())
+    evidence.progress.expect(rows + videos * (evidence.decode + is_deep) + sums.expected_bytes())
 
 
 def check_checksums(evidence: Evidence) -> Iterator[Fault]:

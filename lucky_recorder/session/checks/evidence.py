@@ -1,10 +1,16 @@
-"""The evidence: a session's files, read without trust, and what could not be read."""
+"""The evidence: a session's files, read without trust, and what could not be read.
+
+What is checked episode by episode is so for some episodes at a time: `Evidence.part` is the evidence of these alone.
+However many there are, what is known of one goes when its part is done.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +32,9 @@ INFO, STATS, TASKS, SUMS = "meta/info.json", "meta/stats.json", "meta/tasks.parq
 FOOTER = b"lucky_recorder.episodes"
 _COUNTS = ("episode_index", "length", "dataset_from_index", "dataset_to_index")
 _PLACE = ("data/chunk_index", "data/file_index")
+# So many rows of `meta/episodes` become Python's at once.
+_AT_ONCE = 1000
+_SMALL_FILE = 1 << 20
 _META_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.string(), pa.list_(pa.string()))
 
 T = TypeVar("T")
@@ -54,7 +63,7 @@ class Listed(NamedTuple):
         length: Its rows.
         first: The ``index`` of its first row.
         data: The place of its data file.
-        values: The whole row.
+        values: The whole row: of the evidence of a whole session, each value is looked up when it is asked for.
     """
 
     source: str
@@ -63,6 +72,66 @@ class Listed(NamedTuple):
     first: int
     data: Place
     values: Mapping[str, Any]
+
+
+class _Row(Mapping[str, Any]):
+    """A row of a table: its values are made when they are asked for."""
+
+    __slots__ = ("_number", "_table")
+
+    def __init__(self, table: pa.Table, number: int) -> None:
+        self._table = table
+        self._number = number
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._table.column_names:
+            raise KeyError(name)
+        return self._table[name][self._number].as_py()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.column_names)
+
+    def __len__(self) -> int:
+        return int(self._table.num_columns)
+
+    def is_followed_by(self, one: tuple[int, Listed]) -> bool:
+        """Tell whether an episode's row stands so many rows behind this one, in the same table."""
+        behind, other = one[0], one[1].values
+        return isinstance(other, _Row) and other._table is self._table and other._number == self._number + behind
+
+    def rows(self, count: int) -> list[dict[str, Any]]:
+        """Return the values of so many rows from this one on: made together, they take a quarter of the time."""
+        found: list[dict[str, Any]] = self._table.slice(self._number, count).to_pylist()
+        return found
+
+
+class Shared(NamedTuple):
+    """What the first episodes say, and all others have to agree with.
+
+    Attributes:
+        columns: The columns of the first data file, in their order; None where none can be read.
+        entities: The ids of the robots, in their order.
+        labels: What the ids of each camera's masks stand for, by camera.
+        sensors: How each lidar is described, by its name.
+    """
+
+    columns: list[str] | None = None
+    entities: tuple[int, ...] = ()
+    labels: Mapping[str, Any] = {}
+    sensors: Mapping[str, Any] = {}
+
+
+class Known(NamedTuple):
+    """What there is to know of a session before its episodes are looked at one by one; it can be pickled."""
+
+    path: Path
+    decode: bool
+    info: dict[str, Any] | None
+    declared: Declared
+    descriptions: list[str] | None
+    files: frozenset[str]
+    is_measured: bool
+    shared: Shared
 
 
 class Evidence:
@@ -74,6 +143,7 @@ class Evidence:
         unreadable: Why a file could not be read, by its relative name.
         progress: How far the check has come.
         frames: Video frames looked at so far.
+        shared: What the first episodes say, in the evidence of a part.
     """
 
     def __init__(self, path: Path, decode: bool = True, progress: Progress | None = None) -> None:
@@ -82,7 +152,31 @@ class Evidence:
         self.decode = decode
         self.unreadable: dict[str, str] = {}
         self.frames = 0
+        self.shared = Shared()
         self._kept = Kept()
+        self._notes: dict[str, bytes | None] = {}
+
+    @classmethod
+    def part(cls, known: Known, episodes: list[Listed], progress: Progress | None = None) -> Evidence:
+        """Return the evidence of some episodes."""
+        one = cls(known.path, known.decode, progress)
+        one.info, one.declared, one.descriptions = known.info, known.declared, known.descriptions
+        one.files, one.shared, one.episodes = known.files, known.shared, episodes
+        one.is_measured = known.is_measured
+        return one
+
+    def known(self, shared: Shared) -> Known:
+        """Return what is known of the whole session, for `part`."""
+        return Known(
+            self.folder.path,
+            self.decode,
+            self.info,
+            self.declared,
+            self.descriptions,
+            self.files,
+            self.is_measured,
+            shared,
+        )
 
     def read(self, file: str, read: Callable[[str], T]) -> T | None:
         """Read a file, or remember why it cannot be read."""
@@ -138,6 +232,11 @@ class Evidence:
         return self.read(STATS, self.folder.json)
 
     @cached_property
+    def is_measured(self) -> bool:
+        """Whether there are statistics to be compared with the rows."""
+        return self.stats is not None and self.declared.features is not None
+
+    @cached_property
     def tasks(self) -> pa.Table | None:
         """``meta/tasks.parquet``."""
         return self.read(TASKS, lambda file: self.folder.table(file, limits.MOST_LISTED))
@@ -164,19 +263,44 @@ class Evidence:
         return table if declare(self.info or {}).is_ours else stored.as_episodes(table, self.folder.path / name)
 
     @cached_property
-    def rows(self) -> list[tuple[str, dict[str, Any]]]:
+    def _plain_tables(self) -> list[tuple[str, pa.Table]]:
+        return [(name, _plain(table)) for name, table in self.meta_files.items()]
+
+    @property
+    def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every row of ``meta/episodes`` with the file it stands in, in order; columns of another type are left out."""
-        return [(name, row) for name, table in self.meta_files.items() for row in _plain(table).to_pylist()]
+        for name, table in self._plain_tables:
+            for first in range(0, table.num_rows, _AT_ONCE):
+                yield from ((name, row) for row in table.slice(first, _AT_ONCE).to_pylist())
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are under ``meta/episodes``."""
+        return sum(table.num_rows for _, table in self._plain_tables)
 
     @cached_property
     def episodes(self) -> list[Listed]:
         """The episodes whose numbers can be used, each index once."""
         found: dict[int, Listed] = {}
-        for source, row in self.rows:
-            if all(is_whole(row.get(c)) for c in _COUNTS) and all(is_whole(row.get(c), 0, 999) for c in _PLACE):
-                number, length, first, _ = (row[c] for c in _COUNTS)
-                found.setdefault(number, Listed(source, number, length, first, Place(*(row[c] for c in _PLACE)), row))
+        for source, table in self._plain_tables:
+            if not all(column in table.column_names for column in (*_COUNTS, *_PLACE)):
+                continue
+            numbers = zip(*(table[column].to_pylist() for column in (*_COUNTS, *_PLACE)), strict=True)
+            for row, (number, length, first, end, *place) in enumerate(numbers):
+                if all(map(is_whole, (number, length, first, end))) and all(is_whole(n, 0, 999) for n in place):
+                    found.setdefault(number, Listed(source, number, length, first, Place(*place), _Row(table, row)))
         return list(found.values())
+
+    @staticmethod
+    def whole(episodes: Sequence[Listed]) -> list[Listed]:
+        """Return episodes of a whole session's evidence with all their values at hand."""
+        found: list[Listed] = []
+        while rest := episodes[len(found) :]:
+            first = rest[0].values
+            assert isinstance(first, _Row)
+            values = first.rows(sum(1 for _ in itertools.takewhile(first.is_followed_by, enumerate(rest))))
+            found += [one._replace(values=row) for one, row in zip(rest, values, strict=False)]
+        return found
 
     @cached_property
     def data_files(self) -> dict[str, list[Listed]]:
@@ -204,12 +328,17 @@ class Evidence:
             kept: list[pa.Table] = []
             used, is_kept = 0, True
             for table in self.read_on(file, self.folder.batches(file)):
+                self._note(file, table.schema)
                 used += table.nbytes
                 is_kept = is_kept and max(used, table.nbytes * rows // max(table.num_rows, 1)) <= self._kept.room
                 kept = [*kept, table] if is_kept else []
                 yield table
             if is_kept and file not in self.unreadable:
                 self._kept.keep(file, kept)
+
+    def kept(self, file: str) -> Sequence[pa.Table]:
+        """Return the rows of a data file that has been read and is kept; nothing of another."""
+        return self._kept.tables(file) if self._kept.has(file) else ()
 
     def read_on(self, file: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Go through what is read of a file, and remember why it cannot be read on."""
@@ -226,13 +355,21 @@ class Evidence:
 
     def footer(self, file: str) -> Any:
         """Return what a data file's footer says of its episodes, None if it says nothing."""
+        if file in self.data_files and self.folder.size(file) <= _SMALL_FILE:
+            # It comes with the rows, and to open a file takes longer than to read it.
+            deque(self.batches(file), maxlen=0)
+        return self.read(file, self._footer)
 
-        def read(file: str) -> Any:
-            with self.folder.parquet(file) as parquet, format_errors(self.folder.path / file):
-                note = (parquet.schema_arrow.metadata or {}).get(FOOTER)
-                return None if note is None else json.loads(note)
+    def _footer(self, file: str) -> Any:
+        if file not in self._notes:
+            with self.folder.parquet(file) as parquet:
+                self._note(file, parquet.schema_arrow)
+        with format_errors(self.folder.path / file):
+            note = self._notes[file]
+            return None if note is None else json.loads(note)
 
-        return self.read(file, read)
+    def _note(self, file: str, schema: pa.Schema) -> None:
+        self._notes[file] = (schema.metadata or {}).get(FOOTER)
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -124,8 +124,8 @@ def check_sums(evidence: Evidence) -> Iterator[Fault]:
     info = evidence.info
     if info is None:
         return
-    yield from _expect(info, "total_episodes", len(evidence.rows))
-    yield from _expect(info, "splits", {"train": f"0:{len(evidence.rows)}"})
+    yield from _expect(info, "total_episodes", evidence.row_count)
+    yield from _expect(info, "splits", {"train": f"0:{evidence.row_count}"})
     yield from _expect(info, "total_frames", sum(e.length for e in evidence.episodes))
     if evidence.declared.is_ours:
         yield from _expect(info, "fps", info.get("hz"))

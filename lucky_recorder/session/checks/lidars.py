@@ -84,12 +84,26 @@ class Sensor:
 
 def check_lidars(evidence: Evidence) -> Iterator[Fault]:
     """Check the lidar files of every episode; a sensor is described alike throughout."""
-    said: dict[str, Mapping[str, Any]] = {}
+    said = dict(evidence.shared.sensors)
     for episode in evidence.episodes if evidence.declared.files_per_chunk else ():
         ticks = episode.length // evidence.declared.robots if evidence.declared.robots else None
         for twins in unlisted.lidars(evidence, episode):
             yield from unlisted.missing(twins, episode, evidence)
             yield from file_faults(twins, episode.number, ticks, evidence, said)
+
+
+def first_sensors(evidence: Evidence) -> dict[str, Mapping[str, Any]]:
+    """Return how each sensor is described, by the first of its files that can be read."""
+    said: dict[str, Mapping[str, Any]] = {}
+    for name in unlisted.names(evidence, unlisted.LIDAR) if evidence.declared.files_per_chunk else ():
+        for episode in evidence.episodes:
+            chunk = unlisted.video_place(evidence, episode).chunk_index
+            twins = unlisted.twins_of_lidar(name, chunk, episode.number, False)
+            described = _read(twins.description, evidence, evidence.folder.json)
+            if described is not None:
+                said[name] = described
+                break
+    return said
 
 
 def file_faults(

@@ -22,7 +22,7 @@ MOST_LABELS = 255
 
 def check_masks(evidence: Evidence) -> Iterator[Fault]:
     """Check the mask files of every episode; the ids of a camera mean the same throughout."""
-    said: dict[str, dict[str, Any]] = {}
+    said = dict(evidence.shared.labels)
     for episode in evidence.episodes if evidence.declared.files_per_chunk else ():
         for twins in unlisted.masks(evidence, episode):
             if not evidence.declared.is_ours and twins.description not in evidence.files:
@@ -34,6 +34,17 @@ def check_masks(evidence: Evidence) -> Iterator[Fault]:
             if twins.content in evidence.files:
                 for message in _video_faults(twins, episode, labels, evidence):
                     yield Fault(twins.content, episode.number, message)
+
+
+def first_labels(evidence: Evidence) -> dict[str, dict[str, Any]]:
+    """Return what the ids of each camera stand for, by the first of its files that can be read."""
+    said: dict[str, dict[str, Any]] = {}
+    for camera in unlisted.names(evidence, unlisted.MASKS) if evidence.declared.files_per_chunk else ():
+        for episode in evidence.episodes:
+            twins = unlisted.twins_of_mask(camera, unlisted.video_place(evidence, episode))
+            if read_labels(twins, episode.number, evidence, said) is not None:
+                break
+    return said
 
 
 def _unlabelled_faults(twins: unlisted.Twins, episode: Listed, evidence: Evidence) -> Iterator[Fault]:

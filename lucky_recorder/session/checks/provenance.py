@@ -53,11 +53,11 @@ def check_provenance(evidence: Evidence) -> Iterator[Fault]:
         if not isinstance(entry, dict):
             yield Fault(PROVENANCE, None, f"recordings[{number}] is {shown(entry)}, expected an object")
             continue
-        for message in _entry_faults(entry, len(evidence.rows)):
+        for message in _entry_faults(entry, evidence.row_count):
             yield Fault(PROVENANCE, None, f"recordings[{number}]: {message}")
         seen += sum(len(span) for span in _spans(entry.get("episodes")) or ())
-    if seen > len(evidence.rows):
-        yield Fault(PROVENANCE, None, f"names {seen} episodes, there are {len(evidence.rows)}: one is named twice")
+    if seen > evidence.row_count:
+        yield Fault(PROVENANCE, None, f"names {seen} episodes, there are {evidence.row_count}: one is named twice")
 
 
 def _spans(said: object) -> list[range] | None:

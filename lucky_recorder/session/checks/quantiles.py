@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -45,6 +46,37 @@ def quantiles(parts: Parts, count: int, size: int, wanted: Sequence[float]) -> A
             low, high = values[math.floor(place)], values[math.ceil(place)]
             found[i, element] = low + (high - low) * (place - math.floor(place))
     return found
+
+
+def quantiles_of_runs(rows: Array, counts: Array, wanted: Sequence[float]) -> Array:
+    """Return quantiles per element of many short runs of rows at once, shape ``(runs, len(wanted), size)``.
+
+    Args:
+        rows: All rows, run after run, float64, shape ``(rows, size)``.
+        counts: How many rows each run has; of one that has none the quantiles are 0.
+        wanted: The quantiles, 0 to 1.
+    """
+    size, longest = rows.shape[1], int(counts.max())
+    if len(counts) * longest * size > HELD_VALUES:
+        runs = np.split(rows, np.cumsum(counts)[:-1])
+        found = np.zeros((len(counts), len(wanted), size))
+        for number, run in enumerate(runs):
+            found[number] = quantiles(partial(iter, [run]), len(run), size, wanted) if len(run) else 0
+        return found
+    # What is not there comes last.
+    padded = np.full((len(counts), longest, size), np.inf)
+    padded[np.arange(longest) < counts[:, None]] = rows
+    padded.sort(axis=1)
+    places = np.maximum(counts - 1, 0)[:, None] * np.asarray(wanted)
+    runs_of = np.arange(len(counts))[:, None]
+    low = padded[runs_of, np.floor(places).astype(np.int64)]
+    high = padded[runs_of, np.ceil(places).astype(np.int64)]
+    has_any = (counts > 0)[:, None, None]
+    between: Array = (
+        np.where(has_any, low, 0)
+        + (np.where(has_any, high, 0) - np.where(has_any, low, 0)) * (places - np.floor(places))[..., None]
+    )
+    return between
 
 
 def _ranked(parts: Parts, element: int, ranks: Sequence[int]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,36 +11,71 @@ import pyarrow as pa
 from lucky_recorder.session.checks.declared import Declared
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed
 from lucky_recorder.session.checks.runs import EpisodeRows, episodes_of, leads
+from lucky_recorder.session.checks.screen import are_in_order
+from lucky_recorder.session.checks.short import Short, short
 from lucky_recorder.session.checks.vectors import Array, first_wrong, type_fault
 
 # What pandas calls an index that it stores and that has no name.
 _PANDAS_INDEX = "__index_level_"
+# Where nothing says so, no more files are looked into for who the robots are.
+_FIRST_FILES = 100
 
 
 def check_data_files(evidence: Evidence) -> Iterator[Fault]:
     """Check each data file that ``meta/episodes`` names, in one pass."""
-    columns: list[str] | None = None
-    entities: list[int] = []
+    # Short episodes are gone through together. Only where something is wrong with one, it is found out with which.
+    together = short(evidence)
+    faultless = together.files if together.rows is not None and _are_faultless(together, evidence) else ()
+    for file in faultless:
+        evidence.progress.advance(evidence.folder.size(file))
     for file, episodes, batches in evidence.tables():
-        looked = _DataFile(file, episodes, evidence, entities)
+        if file in faultless:
+            continue
+        looked = _DataFile(file, episodes, evidence)
         for table in batches:
             looked.add(table)
+        evidence.progress.advance(evidence.folder.size(file))
         # Of a file that cannot be read to its end, nothing else is told.
         if file in evidence.unreadable:
             continue
-        columns = columns or looked.columns
-        if looked.columns != columns:
+        if looked.columns != evidence.shared.columns:
             yield Fault(file, None, "has other columns, or another order, than the first data file")
         yield from looked.faults()
+
+
+def first_rows(evidence: Evidence) -> tuple[list[str] | None, tuple[int, ...]]:
+    """Return what the first rows say, and all others have to agree with: their columns, and the ids of the robots."""
+    columns: list[str] | None = None
+    entities: list[int] = []
+    robots, declared = evidence.declared.robots or 1, evidence.declared
+    for _, _, batches in itertools.islice(evidence.tables(), _FIRST_FILES):
+        for table in batches:
+            columns = columns or table.column_names
+            if leads(table, declared):
+                entities += table[declared.leading[1]][: robots - len(entities)].to_pylist()
+            if len(entities) >= robots:
+                return columns, tuple(entities)
+    return columns, tuple(entities)
+
+
+def _are_faultless(together: Short, evidence: Evidence) -> bool:
+    """Tell whether nothing is to be found in some files: neither in their columns nor in their episodes."""
+    rows, declared = together.rows, evidence.declared
+    assert rows is not None
+    if rows.column_names != evidence.shared.columns or not leads(rows, declared):
+        return False
+    if any(_column_faults(rows, declared)) or any(_gap_faults(rows, declared)):
+        return False
+    return are_in_order(rows, together.episodes, together.lengths, evidence)
 
 
 class _DataFile:
     """What the rows of a data file turn out to be, looked at some at a time."""
 
-    def __init__(self, file: str, episodes: list[Listed], evidence: Evidence, entities: list[int]) -> None:
-        self._file, self._declared, self._entities = file, evidence.declared, entities
+    def __init__(self, file: str, episodes: list[Listed], evidence: Evidence) -> None:
+        self._file, self._declared = file, evidence.declared
         self._listed = {e.number: e for e in episodes}
-        self._episodes = {e.number: EpisodeRows(e, evidence, entities) for e in episodes}
+        self._episodes = {e.number: EpisodeRows(e, evidence) for e in episodes}
         self._indices = _Indices(episodes)
         self._leads = True
         # Each once, in the order in which they were found.
@@ -55,8 +91,6 @@ class _DataFile:
         self._leads = self._leads and leads(table, self._declared)
         if not self._leads:
             return
-        wanted = (self._declared.robots or 1) - len(self._entities)
-        self._entities += table[self._declared.leading[1]][: max(wanted, 0)].to_pylist()
         self._indices.add(table["episode_index"].to_numpy())
         for episode, rows in episodes_of(table, self._listed):
             self._episodes[episode.number].add(rows)

@@ -21,16 +21,15 @@ _OTHERS_TIMING_S = 1e-4
 class EpisodeRows:
     """What the rows of an episode turn out to be: of each kind of fault, the first."""
 
-    def __init__(self, episode: Listed, evidence: Evidence, entities: list[int]) -> None:
+    def __init__(self, episode: Listed, evidence: Evidence) -> None:
         """Begin with no rows.
 
         Args:
             episode: What is listed of it.
             evidence: The session.
-            entities: The ids of the robots, in their order; filled in by the first rows of the session.
         """
         self._episode, self._declared = episode, evidence.declared
-        self._entities = entities
+        self._entities = list(evidence.shared.entities)
         self._count = 0
         self._found: dict[str, str] = {}
         self._tasks = _Tasks(episode, evidence)

@@ -17,6 +17,8 @@ _META_FILE = re.compile(r"meta/episodes/chunk-\d{3,}/file-\d{3,}\.parquet")
 _DATA_FILE = re.compile(r"data/chunk-\d{3,}/file-\d{3,}\.parquet")
 _SPOOL = re.compile(r"(?P<file>data/chunk-\d{3,}/file-\d{3,}\.parquet)\.(?P<episode>\d{1,9})\.tmp")
 
+# By these it is known which episodes are listed.
+_FOUND_BY = ("episode_index", "chunk_index", "file_index")
 _UNFINISHED_SUMS = f"{SUMS}.tmp"
 _TORN_SUMS = "not finished: `lucky-recorder checksum` was interrupted; run it again, or `lucky-recorder recover`"
 _CUT_SHORT = "the recording was cut short; `lucky-recorder recover` puts it right"
@@ -60,7 +62,7 @@ def check_strays(evidence: Evidence) -> Iterator[Fault]:
 
 def _found(evidence: Evidence) -> list[Listed]:
     """Return the episodes that are whole and that ``meta/episodes`` does not list."""
-    listed = [row for _, row in evidence.rows if "episode_index" in row]
+    listed = [{key: row[key] for key in _FOUND_BY if key in row} for _, row in evidence.rows if "episode_index" in row]
     try:
         rows = find(evidence.folder, listed, None).rows
     except FormatError:  # absurdly many: none of them will be read

@@ -23,8 +23,8 @@ from lucky_recorder.episode.clock import ticks_s
 from lucky_recorder.episode.schema import Field, Schema
 from lucky_recorder.lerobot.rules import check_lerobot
 from lucky_recorder.session.check import check_session
+from lucky_recorder.session.checks import measured
 from lucky_recorder.session.checks import quantiles as several
-from lucky_recorder.session.checks import stats
 from lucky_recorder.session.checks.quantiles import quantiles
 from lucky_recorder.session.checks.times import tick_times
 from lucky_recorder.storage import parquet
@@ -47,7 +47,7 @@ def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 1)
     monkeypatch.setattr("lucky_recorder.session.checks.kept.MOST_BYTES", 0)
     if request.param != "waits":
-        monkeypatch.setattr(stats, "_WAITING_BYTES", 500)
+        monkeypatch.setattr(measured, "_WAITING_BYTES", 500)
         monkeypatch.setattr(several, "HELD_VALUES", 200 if request.param == "again" else 10)
 
 

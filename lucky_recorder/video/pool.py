@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.lazy import lazy
@@ -23,7 +22,11 @@ else:
     decode = lazy("lucky_recorder.video.decode")
 
 Rows = Mapping[str, NDArray[Any]]
-MOST_CONTENTS = 1 << 16
+# What is kept of files that are closed: of so many, and of so many frames in all.
+MOST_CONTENTS, MOST_FRAMES = 1 << 16, 1 << 22
+# A decoder keeps some pictures, in its own format and converted.
+_BYTES_OF_A_PIXEL = 12
+_MEGABYTE = 1 << 20
 
 _living: weakref.WeakSet[VideoPool | RowCache] = weakref.WeakSet()
 _inherited: list[object] = []
@@ -33,18 +36,24 @@ class VideoPool:
     """Open videos, each used by one thread at a time; two threads on one video have a reader each.
 
     What a file holds (its frames' times, its keyframes) is kept longer than the file is open: opened again, it need
-    not be read through. Bundles are immutable.
+    not be read through. What is read does not change.
+
+    Args:
+        most: The most videos that are open and unused.
+        most_mb: What their decoders may take, about, in megabytes; the latest is kept, however large it is.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_mb: int = 512) -> None:
         self._most = most
+        self._most_bytes = most_mb * _MEGABYTE
+        self._bytes = self._frames = 0
         self._contents: OrderedDict[Path, Contents] = OrderedDict()
         self._idle: OrderedDict[Path, FrameReader] = OrderedDict()
         self._lock = threading.Lock()
         _living.add(self)
 
-    def read(self, reader: FrameReader, frames: Sequence[int]) -> list[NDArray[np.uint8]]:
-        """Decode frames by index, each uint8, shape ``(height, width, 3)``, and give the reader back.
+    def read(self, reader: FrameReader, frames: Sequence[int]) -> list[NDArray[Any]]:
+        """Decode frames by index, each as `FrameReader` gives it, and give the reader back.
 
         Raises:
             VideoError: If a frame cannot be read.
@@ -58,39 +67,48 @@ class VideoPool:
         self.give_back(reader)
         return [decoded[k] for k in frames]
 
-    def borrow(self, path: Path, check: Callable[[], object]) -> FrameReader:
+    def borrow(self, path: Path, check: Callable[[], object], pixel_format: str = "rgb24") -> FrameReader:
         """Take a reader that no other thread uses.
 
         Args:
             path: The video.
             check: Called before the file is opened; raises if it may not be.
+            pixel_format: As for `FrameReader`; the same each time.
 
         Raises:
             VideoError: If the file cannot be read.
         """
         with self._lock:
-            idle = self._idle.pop(path, None)
+            idle = self._take(path)
             contents = self._contents.get(path)
         if idle is not None:
             return idle
         check()
-        return self._open(path, contents)
+        return self._open(path, contents, pixel_format)
 
-    def _open(self, path: Path, contents: Contents | None) -> FrameReader:
-        reader = decode.FrameReader(path, pixel_format="rgb24", contents=contents)
+    def _open(self, path: Path, contents: Contents | None, pixel_format: str) -> FrameReader:
+        reader = decode.FrameReader(path, pixel_format=pixel_format, contents=contents)
         with self._lock:
-            self._contents[path] = reader.contents
-            while len(self._contents) > MOST_CONTENTS:
-                self._contents.popitem(last=False)
+            if path not in self._contents:
+                self._contents[path] = reader.contents
+                self._frames += len(reader)
+            while len(self._contents) > MOST_CONTENTS or (self._frames > MOST_FRAMES and len(self._contents) > 1):
+                self._frames -= self._contents.popitem(last=False)[1].info.frames
+        return reader
+
+    def _take(self, path: Path) -> FrameReader | None:
+        reader = self._idle.pop(path, None)
+        self._bytes -= 0 if reader is None else _bytes_of_reader(reader)
         return reader
 
     def give_back(self, reader: FrameReader) -> None:
         """Keep a reader for the next one who asks; the one unused for longest is closed."""
         with self._lock:
-            surplus = [self._idle.pop(reader.path)] if reader.path in self._idle else []
+            surplus = [other for other in [self._take(reader.path)] if other is not None]
             self._idle[reader.path] = reader
-            while len(self._idle) > self._most:
-                surplus.append(self._idle.popitem(last=False)[1])
+            self._bytes += _bytes_of_reader(reader)
+            while len(self._idle) > self._most or (self._bytes > self._most_bytes and len(self._idle) > 1):
+                surplus += [other for other in [self._take(next(iter(self._idle)))] if other is not None]
         # Not under the lock: closing a file may take a while.
         for one in surplus:
             one.close()
@@ -103,7 +121,7 @@ class VideoPool:
     def close(self) -> None:
         """Close every video that is not in use."""
         with self._lock:
-            idle, self._idle = self._idle, OrderedDict()
+            idle, self._idle, self._bytes = self._idle, OrderedDict(), 0
         for reader in idle.values():
             reader.close()
 
@@ -111,8 +129,12 @@ class VideoPool:
         # A file's position is shared with the parent, so the child must not read these files. They are kept, not freed:
         # to free a decoder is to close it. A thread of the parent may have held the lock: it would never be released.
         _inherited.append(self._idle)
-        self._idle = OrderedDict()
+        self._idle, self._bytes = OrderedDict(), 0
         self._lock = threading.Lock()
+
+
+def _bytes_of_reader(reader: FrameReader) -> int:
+    return reader.info.width * reader.info.height * _BYTES_OF_A_PIXEL
 
 
 class RowCache:
