@@ -211,6 +211,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=150)
     parser.add_argument("--episodes", type=int, default=2)
     parser.add_argument("--lerobot", help="a Python that has LeRobot")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--only", choices=WRITERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
@@ -227,12 +228,21 @@ def main() -> None:
                 told[name].append(found)
     pictured = options.frames * options.episodes
     own = sum(one.cpu_s for one in told["lucky_recorder"])
-    print(f"{'':24}{'ms CPU a frame':>16}{'times':>8}{'worst step, ms':>16}{'grew, MB':>10}")
+    figures = []
     for name in names:
         spent = sum(one.cpu_s for one in told[name])
         worst, grew = (max(getattr(one, field) for one in told[name]) for field in ("worst_s", "grew_mb"))
-        each = 1e3 * spent / len(told[name]) / pictured
-        print(f"{name:24}{each:16.2f}{spent / own:8.1f}{1e3 * worst:16.1f}{grew:10.0f}")
+        cpu_ms = 1e3 * spent / len(told[name]) / pictured
+        figures.append({"name": name, "cpu_ms": cpu_ms, "times": spent / own, "worst_ms": 1e3 * worst, "grew_mb": grew})
+    if options.json:
+        from lucky_recorder.bench.suite import machine
+
+        what = f"{options.episodes} episodes of {options.frames} pictures of {WIDTH}x{HEIGHT}, {options.rounds} rounds"
+        print(json.dumps({"what": what, "machine": machine(), "writers": figures}, indent=4))
+        return
+    print(f"{'':24}{'ms CPU a frame':>16}{'times':>8}{'worst step, ms':>16}{'grew, MB':>10}")
+    for one in figures:
+        print("{name:24}{cpu_ms:16.2f}{times:8.1f}{worst_ms:16.1f}{grew_mb:10.0f}".format(**one))
 
 
 if __name__ == "__main__":
