@@ -15,7 +15,10 @@ import pytest
 import lucky_recorder
 
 OPTIONAL = ["mujoco", "OpenGL", "rerun", "torch", "duckdb"]
-SIMULATOR_ROOMS = ("lucky_recorder.capture.mujoco", "lucky_recorder.capture.draw", "lucky_recorder.envs.")
+SIMULATOR_ROOMS = (
+    *("lucky_recorder.capture.mujoco", "lucky_recorder.capture.draw", "lucky_recorder.envs."),
+    *("lucky_recorder.bench.slides", "lucky_recorder.bench.floor"),
+)
 HOUSE = Path(lucky_recorder.__file__).parent
 FILES = sorted(HOUSE.rglob("*.py"))
 # What looks private and is not: named tuples, and what Python documents for others to use.
@@ -61,7 +64,7 @@ def test_imports_stand_at_the_top() -> None:
 # Who may import what is heavy when it runs, at its top or through a lazy door. Import-linter counts imports for type
 # checkers as well, so it has to let the types of MuJoCo pass in more places than these.
 HEAVY = {
-    "mujoco": ("capture/mujoco/", "capture/draw/", "envs/", "testing.py"),
+    "mujoco": ("capture/mujoco/", "capture/draw/", "envs/", "testing.py", "bench/slides.py", "bench/floor.py"),
     "OpenGL": ("capture/draw/",),
     "gymnasium": (
         "recorder/wrapper.py",
@@ -72,9 +75,11 @@ HEAVY = {
         "vector/",
         "envs/",
         "testing.py",
+        "bench/slides.py",
+        "bench/paced.py",
         "cli/recording.py",
     ),
-    "av": ("video/",),
+    "av": ("video/", "bench/bare.py"),
     "rerun": ("viewer/rerun.py",),
     "rich": ("cli/console.py", "rollouts/results.py"),
     "typer": ("cli/",),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lucky_recorder.lazy import names
 
 if TYPE_CHECKING:
+    from lucky_recorder.cli import bench as bench
     from lucky_recorder.cli import check as check
     from lucky_recorder.cli import checksum as checksum
     from lucky_recorder.cli import convert as convert
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lucky_recorder.cli import view as view
 else:
     _WORK = (
-        *("check", "checksum", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record", "recover"),
-        *("remake", "render", "replay", "shape", "view"),
+        *("bench", "check", "checksum", "convert", "demo", "doctor", "eval", "info", "koyu", "lerobot", "record"),
+        *("recover", "remake", "render", "replay", "shape", "view"),
     )
     __getattr__ = names(__name__, {}, _WORK)

@@ -21,7 +21,7 @@ from lucky_recorder.cli.lines import encodable, printable
 if TYPE_CHECKING:
     from lucky_recorder.rollouts.collect import Summary
 
-__all__ = ["Bar", "Bytes", "Episodes", "Table", "Tree", "show", "table", "tree"]
+__all__ = ["Bar", "Bytes", "Episodes", "Steps", "Table", "Tree", "show", "table", "tree"]
 
 _SHOWN = 4
 # Nobody reads more, and a stranger's folder may have a million tasks.
@@ -142,3 +142,33 @@ class Episodes(Bytes):
     """Shows how many episodes are done, in the same way."""
 
     _unit, _each = "episodes", 1
+
+
+class Steps:
+    """Shows which of some steps is being done, while it is entered; only on a terminal, and it goes again."""
+
+    def __init__(self, total: int) -> None:
+        """Make the bar, not shown yet.
+
+        Args:
+            total: How many steps there are.
+        """
+        console = Console(stderr=True)
+        columns = (BarColumn(), TextColumn("{task.completed}/{task.total} {task.description}"))
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._progress.add_task("", total=total)
+        self._begun = 0
+
+    def tell(self, name: str) -> None:
+        """Show that the next step has begun."""
+        self._progress.update(self._task, completed=self._begun, description=name)
+        self._begun += 1
+
+    def __enter__(self) -> Steps:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()

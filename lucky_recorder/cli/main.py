@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lucky_recorder.cli.commands import koyu
+from lucky_recorder.cli.commands.bench import bench
 from lucky_recorder.cli.commands.check import check
 from lucky_recorder.cli.commands.checksum import checksum
 from lucky_recorder.cli.commands.convert import convert
@@ -54,7 +55,7 @@ def _add(group: typer.Typer, **commands: Callable[..., None]) -> None:
 
 _add(app, demo=demo, record=record, info=info, check=check, checksum=checksum, recover=recover)
 _add(app, merge=merge, select=select, delete=delete, split=split, **{"rename-task": rename_task}, trim=trim)
-_add(app, lerobot=lerobot, convert=convert, view=view, doctor=doctor, eval=evaluate, remake=remake, replay=replay)
-_add(app, render=render)
+_add(app, lerobot=lerobot, convert=convert, view=view, doctor=doctor, bench=bench, eval=evaluate)
+_add(app, remake=remake, replay=replay, render=render)
 _add(koyu_app, check=koyu.check, index=koyu.index, info=koyu.info)
 app.add_typer(koyu_app, name="koyu")

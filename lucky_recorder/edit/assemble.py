@@ -21,8 +21,7 @@ from lucky_recorder.edit.partial import made_whole, refuse_faults, refuse_target
 from lucky_recorder.edit.pick import OnEpisode, Pick
 from lucky_recorder.edit.source import Source
 from lucky_recorder.edit.states import given_states
-from lucky_recorder.edit.streams import Streams
-from lucky_recorder.edit.window import Window
+from lucky_recorder.edit.streams import Part, Streams, whole_files
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError
 from lucky_recorder.session import layout
@@ -54,14 +53,6 @@ class AsOne(NamedTuple):
     there: Mapping[int, int] = MappingProxyType({})
 
 
-class _Part(NamedTuple):
-    """A pick that is known to be there."""
-
-    source: Source
-    episode: int
-    window: Window
-
-
 @dataclass(frozen=True)
 class Assembly:
     """A session that can be made; nothing is touched yet.
@@ -78,7 +69,7 @@ class Assembly:
     """
 
     target: Path
-    parts: Sequence[_Part]
+    parts: Sequence[Part]
     chunking: layout.Chunking
     taken_over: MadeOf | None
     rename: Mapping[str, str]
@@ -135,7 +126,9 @@ class Assembly:
     def _write_episodes(self, sink: SessionSink, on_episode: OnEpisode) -> None:
         own = self.parts[0].source.schema
         schema = own if self.drawn is None else self.drawn.kept(own)
-        streams = {id(source): Streams(source, schema, wanted, sink) for source, wanted in self._whole_files().items()}
+        left = [part for number, part in enumerate(self.parts) if not self._has(number)]
+        wanted = whole_files(left, self._sources(), self.chunking.episodes_per_file)
+        streams = {id(source): Streams(source, schema, whole, sink) for source, whole in wanted.items()}
         takes = 0
         for number, part in enumerate(self.parts):
             if number == len(self.parts) - 1 and self.recorded is None:
@@ -147,7 +140,7 @@ class Assembly:
             self._write(part, number, takes, streams[id(part.source)], sink)
             on_episode(number + 1, len(self.parts))
 
-    def _write(self, part: _Part, number: int, takes: int, streams: Streams, sink: SessionSink) -> None:
+    def _write(self, part: Part, number: int, takes: int, streams: Streams, sink: SessionSink) -> None:
         episode = part.source.episode(part.episode)
         record = part.source.read(episode, part.window, self.parts[0].source.schema, sink.root)
         if self.change is not None:
@@ -192,22 +185,6 @@ class Assembly:
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
-
-    def _whole_files(self) -> dict[Source, set[int]]:
-        """Return, of each source, the episodes whose data files come whole into one data file of the new session."""
-        places: dict[tuple[int, layout.Place], list[tuple[int, int, bool]]] = {}
-        for number, part in enumerate(part for n, part in enumerate(self.parts) if not self._has(n)):
-            place = part.source.place(part.episode)
-            here = (part.episode, number // self.chunking.episodes_per_file, part.window.is_whole)
-            places.setdefault((id(part.source), place), []).append(here)
-        found: dict[Source, set[int]] = {source: set() for source in self._sources()}
-        by_id = {id(source): source for source in found}
-        for (source, place), taken in places.items():
-            episodes = {episode for episode, _, is_whole in taken if is_whole}
-            is_one = len({file for _, file, _ in taken}) == 1
-            if is_one and episodes == by_id[source].episodes_at(place):
-                found[by_id[source]] |= episodes
-        return found
 
 
 def assemble(
@@ -345,7 +322,7 @@ def note_discarded(
         sink.close()
 
 
-def _parts(picks: Iterable[Pick], sources: dict[str, Source]) -> list[_Part]:
+def _parts(picks: Iterable[Pick], sources: dict[str, Source]) -> list[Part]:
     """Find what is picked, of sessions that fit; nothing is touched."""
     parts = [_part(pick, sources) for pick in picks]
     if not parts:
@@ -373,10 +350,10 @@ def _part(pick: Pick, sources: dict[str, Source]) -> _Part:
         raise SettingsError.of(
             "ticks", ticks, f"{path}: episode {pick.episode} has {window.ticks}; nothing is left of it"
         )
-    return _Part(source, pick.episode, window)
+    return Part(source, pick.episode, window)
 
 
-def _refuse_twice(parts: Sequence[_Part]) -> None:
+def _refuse_twice(parts: Sequence[Part]) -> None:
     seen: set[tuple[int, int]] = set()
     for part in parts:
         key = (id(part.source), part.episode)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 from lucky_recorder.edit.source import Source
 from lucky_recorder.edit.window import Window
@@ -25,6 +26,42 @@ from lucky_recorder.video.probe import probe
 from lucky_recorder.video.remux import combine
 
 Pixelled = Mapping[str, PixelHistogram]
+
+
+class Part(NamedTuple):
+    """A part of an episode that is known to be there.
+
+    Attributes:
+        source: The session that it is of.
+        episode: The episode's number there.
+        window: Which of its ticks are taken.
+    """
+
+    source: Source
+    episode: int
+    window: Window
+
+
+def whole_files(parts: Iterable[Part], sources: Iterable[Source], per_file: int) -> dict[Source, set[int]]:
+    """Return, of each source, the episodes whose data files come whole into one data file of a new session.
+
+    Args:
+        parts: The new session's episodes, in order.
+        sources: The sessions that they are of.
+        per_file: How many episodes one of its data files holds.
+    """
+    places: dict[tuple[int, layout.Place], list[tuple[int, int, bool]]] = {}
+    for number, part in enumerate(parts):
+        here = (part.episode, number // per_file, part.window.is_whole)
+        places.setdefault((id(part.source), part.source.place(part.episode)), []).append(here)
+    found: dict[Source, set[int]] = {source: set() for source in sources}
+    by_id = {id(source): source for source in found}
+    for (source, place), taken in places.items():
+        episodes = {episode for episode, _, is_whole in taken if is_whole}
+        is_one = len({file for _, file, _ in taken}) == 1
+        if is_one and episodes == by_id[source].episodes_at(place):
+            found[by_id[source]] |= episodes
+    return found
 
 
 def file_of(source: Source, episode: Episode, stream: Stream) -> Path | None:
