@@ -334,7 +334,7 @@ def _parts(picks: Iterable[Pick], sources: dict[str, Source]) -> list[Part]:
     return parts
 
 
-def _part(pick: Pick, sources: dict[str, Source]) -> _Part:
+def _part(pick: Pick, sources: dict[str, Source]) -> Part:
     path = pick.session.path
     real = os.path.realpath(path)
     source = sources.get(real)
