@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import shlex
 import shutil
@@ -19,6 +20,7 @@ from lucky_recorder.session.reader import Session
 from lucky_recorder.session.recovery import is_blank
 from lucky_recorder.session.resumed import takes
 from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.storage.write import write_json
 
 if TYPE_CHECKING:
     from lucky_recorder.edit import assemble as assembling
@@ -27,6 +29,9 @@ else:
     assembling = lazy("lucky_recorder.edit.assemble")
 
 OnEpisode = Callable[[int, int], None]
+
+# Beside the shards: which session they are to be added to, and what it had then.
+GOES_ON = "goes-on-with.json"
 
 # A shard is never seen by anyone but the merge: few folders, and each episode in a file of its own.
 MOST_FILES = 1000
@@ -44,6 +49,18 @@ class Kept(NamedTuple):
     shard: Path
     episode: int
     attempt: int
+
+
+class Discarded(NamedTuple):
+    """An attempt that was discarded.
+
+    Attributes:
+        attempt: Its number, over all shards.
+        seed: The seed of its reset; None where it had none.
+    """
+
+    attempt: int
+    seed: str | None
 
 
 def refuse(settings: RecorderSettings, has_sinks: bool, remedy: str) -> None:
@@ -103,6 +120,18 @@ class Shards:
         self.folder = folder or layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
         self.before, self.takes = begun or _begun(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
+        if begun is None and settings.resume is not None:
+            self._note(settings.resume)
+
+    def _note(self, resume: Path) -> None:
+        """Say which session they are to be added to: should nobody come to that, whoever is next is told."""
+        # As an address: a path that is no UTF-8 is no text.
+        said = {"session": resume.resolve().as_uri(), "episodes": self.before, "takes": self.takes}
+        try:
+            write_json(self.folder / GOES_ON, said)
+        except BaseException:  # also an interrupt: nobody uses the folder then
+            self.remove()
+            raise
 
     @property
     def sessions(self) -> list[Path]:
@@ -133,7 +162,7 @@ class Shards:
         """The shards that hold an episode, and those that cannot be read: nobody knows what is in them."""
         return [path for path in self.sessions if _may_hold(path)]
 
-    def merge(self, kept: Sequence[Kept], discarded: Sequence[str | None], on_episode: OnEpisode) -> Path:
+    def merge(self, kept: Sequence[Kept], discarded: Sequence[Discarded], on_episode: OnEpisode) -> Path:
         """Make the session, as `make_session` does, and remove the shards; returns the session.
 
         A session that is gone on with may have got some of them already: it gets the others.
@@ -145,7 +174,7 @@ class Shards:
     def make_session(
         self,
         kept: Sequence[Kept],
-        discarded: Sequence[str | None],
+        discarded: Sequence[Discarded],
         on_episode: OnEpisode,
         there: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
@@ -156,7 +185,7 @@ class Shards:
 
         Args:
             kept: The episodes.
-            discarded: The seeds of the attempts that were discarded, in order.
+            discarded: The attempts that were discarded, in order.
             on_episode: Called after each episode.
             there: Those that the session that is gone on with has got already; see `added`.
 
@@ -168,7 +197,14 @@ class Shards:
         settings, resumed = self.settings, self.settings.resume
         # Where some are there, those count in what it has now.
         before = 0 if resumed is None else self.takes if there else takes(resumed)
-        recorded = assembling.AsOne(settings.tasks, [before + one.attempt + 1 for one in kept], discarded, there)
+        numbers = [one.attempt for one in discarded]
+        recorded = assembling.AsOne(
+            settings.tasks,
+            [before + one.attempt + 1 for one in kept],
+            [one.seed for one in discarded],
+            [bisect.bisect(numbers, one.attempt) for one in kept],
+            there,
+        )
         every = settings.metadata_every
         if resumed is None:
             per_chunk, per_file = settings.files_per_chunk, settings.episodes_per_file

@@ -103,7 +103,7 @@ class Shards(shards.Shards):
         super().__init__(settings, layout.claim_folder(place, suffix=layout.SHARDS))
         self._is_added = False
 
-    def make(self, found: Sequence[Found], discarded: Sequence[str], on_episode: shards.OnEpisode) -> Made:
+    def make(self, found: Sequence[Found], discarded: Sequence[shards.Discarded], on_episode: shards.OnEpisode) -> Made:
         """Make what was asked for of the attempts that were kept, in their order, and remove the shards.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
@@ -111,7 +111,7 @@ class Shards(shards.Shards):
 
         Args:
             found: The attempts.
-            discarded: The seeds of those that were discarded, in order.
+            discarded: Those that were discarded, in order.
             on_episode: Called after each episode.
 
         Raises:
@@ -128,17 +128,18 @@ class Shards(shards.Shards):
         path = self.settings.resume or self.session
         return Made(path if self._has_session or self._dataset is None else self._dataset, self._dataset, size)
 
-    def note_discarded(self, discarded: Sequence[str]) -> None:
+    def note_discarded(self, discarded: Sequence[shards.Discarded]) -> None:
         """Have a session that is gone on with say which seeds were tried in vain, and remove the shards.
 
         Args:
-            discarded: The seeds of the attempts, none of which has left anything.
+            discarded: The attempts, none of which has left anything.
         """
-        resumed, shards = self.settings.resume, self.sessions
+        resumed, there = self.settings.resume, self.sessions
         # Where it has no episode, nobody goes on after the seeds that it tells of.
-        if discarded and shards and resumed is not None and self._has_session and self.before:
+        if discarded and there and resumed is not None and self._has_session and self.before:
             try:
-                assembling.note_discarded(resumed, shards, discarded, self.settings.metadata_every)
+                seeds = [one.seed for one in discarded]
+                assembling.note_discarded(resumed, there, seeds, self.settings.metadata_every)
             except LuckyRecorderError as error:
                 logger.warning("%s: the seeds that were tried are not noted: %s", resumed, error)
         self.remove()
