@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import logging
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 else:
     # What reads videos is imported where shards are merged.
     assembling = lazy("lucky_recorder.edit.assemble")
+
+logger = logging.getLogger("lucky_recorder")
 
 OnEpisode = Callable[[int, int], None]
 
@@ -219,6 +222,22 @@ class Shards:
             )
         else:
             assembling.extend(resumed, picks, recorded, on_episode, every)
+
+    def note_discarded(self, discarded: Sequence[Discarded]) -> None:
+        """Have a session that is gone on with say which seeds were tried in vain, and remove the shards.
+
+        Args:
+            discarded: The attempts, none of which has left anything.
+        """
+        resumed, there = self.settings.resume, self.sessions
+        # Where it has no episode, nobody goes on after the seeds that it tells of.
+        if discarded and there and resumed is not None and self.before:
+            try:
+                seeds = [one.seed for one in discarded]
+                assembling.note_discarded(resumed, there, seeds, self.settings.metadata_every)
+            except LuckyRecorderError as error:
+                logger.warning("%s: the seeds that were tried are not noted: %s", resumed, error)
+        self.remove()
 
     def remove(self) -> None:
         """Remove the shards, and the folder of all sessions if there is nothing else in it."""

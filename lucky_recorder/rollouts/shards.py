@@ -129,20 +129,8 @@ class Shards(shards.Shards):
         return Made(path if self._has_session or self._dataset is None else self._dataset, self._dataset, size)
 
     def note_discarded(self, discarded: Sequence[shards.Discarded]) -> None:
-        """Have a session that is gone on with say which seeds were tried in vain, and remove the shards.
-
-        Args:
-            discarded: The attempts, none of which has left anything.
-        """
-        resumed, there = self.settings.resume, self.sessions
-        # Where it has no episode, nobody goes on after the seeds that it tells of.
-        if discarded and there and resumed is not None and self._has_session and self.before:
-            try:
-                seeds = [one.seed for one in discarded]
-                assembling.note_discarded(resumed, there, seeds, self.settings.metadata_every)
-            except LuckyRecorderError as error:
-                logger.warning("%s: the seeds that were tried are not noted: %s", resumed, error)
-        self.remove()
+        """As there; a dataset does not say which seeds were tried."""
+        super().note_discarded(discarded if self._has_session else ())
 
     @contextlib.contextmanager
     def _bundles_ready(

@@ -223,7 +223,7 @@ class Processes:
             if found.kept:
                 path = shards.merge(found.kept, found.discarded, lambda done, total: exits.raise_held())
             else:
-                shards.remove()
+                shards.note_discarded(found.discarded)
         except BaseException as error:  # also an interrupt
             command, told = shards.command(), f"the shards are in {shards.folder}"
             told = f"{told}; this makes a session of them: {command}" if command else f"{told}, and some may be added"
