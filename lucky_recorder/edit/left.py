@@ -25,10 +25,10 @@ def tell_of_left(settings: RecorderSettings) -> None:
     """
     for shards in _left(settings):
         told = f"{shards.folder}: was to be added to {settings.resume}, and that was broken off; remove it"
-        command = shards.command()
+        beside, command = shards.beside(), shards.command()
         # Where the session has all of it, there is nothing to merge.
         if " merge " in command:
-            told = f"{told}, or have one session made of both, and go on with that: {command}"
+            told = f"{told}, or have one session made of both, and go on with that; {beside}{command}"
         logger.warning("%s", told)
 
 

@@ -16,11 +16,12 @@ from lucky_recorder.edit import added as adding
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.lazy import lazy
-from lucky_recorder.session import layout
+from lucky_recorder.session import carried, layout
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.recovery import is_blank
 from lucky_recorder.session.resumed import takes
 from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.storage.untrusted import Folder
 from lucky_recorder.storage.write import write_json
 
 if TYPE_CHECKING:
@@ -245,24 +246,32 @@ class Shards:
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()
 
+    def beside(self) -> str:
+        """Say which shards the command leaves out, as the beginning of a sentence; empty where it has all."""
+        lost = [str(path) for path in self.finished if not can_be_read(path)]
+        return f"{' and '.join(lost)} cannot be read and {'is' if len(lost) == 1 else 'are'} left out; " if lost else ""
+
     def command(self) -> str:
         """Return the command that makes a session of what is there; empty if nothing is, or if it cannot be told.
 
-        Where a session that is gone on with has got some of it already, that is left out of its shard first.
+        Where a session that is gone on with has got some of it already, that is left out of its shard first. A shard
+        that cannot be read would be refused, and is left out: `beside` names it.
         """
         finished = self.finished
         if not finished:
             self.remove()
             return ""
         resume = self.settings.resume
+        finished = [path for path in finished if can_be_read(path)]
+        if not finished:
+            return ""
         try:
-            # One that cannot be read is named too: what is wrong with it, `merge` says.
-            counts = {path: _count(path) for path in finished}
+            counts = {path: episodes(path) for path in finished}
             wanted = [(path, episode) for path in finished for episode in range(counts[path])]
             there = [wanted[number] for number in self.added(wanted)]
         except LuckyRecorderError:  # it is told what is wrong anyway
             return ""
-        if resume is not None and len(there) == len(wanted) and all(counts.values()):
+        if resume is not None and len(there) == len(wanted):
             return _written([["recover", str(resume)]])
         parts, commands = [] if resume is None else [resume], []
         for path in finished:
@@ -293,11 +302,15 @@ def has_episodes(path: Path) -> bool:
     return episodes(path) > 0
 
 
-def _count(path: Path) -> int:
+def can_be_read(path: Path) -> bool:
+    """Tell whether a shard can be merged, as far as its lists and the ends of its data files say."""
     try:
-        return episodes(path)
+        files = Folder(path)
+        for name in carried.names(files):
+            carried.read(files, name)
+        return has_episodes(path)
     except LuckyRecorderError:
-        return 0
+        return False
 
 
 def _may_hold(path: Path) -> bool:

@@ -272,7 +272,10 @@ def _places(made: Made) -> str:
 
 
 def _tell_of(shards: Shards) -> None:
-    for what, command in shards.commands().items():
+    commands = shards.commands()
+    for path in shards.unreadable():
+        logger.warning("%s: cannot be read, and is left out of the commands", path)
+    for what, command in commands.items():
         logger.warning("what was finished is in %s; this makes a %s of it: %s", shards.folder, what, command)
 
 

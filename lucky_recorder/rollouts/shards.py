@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lucky_recorder.edit import shards
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
+from lucky_recorder.koyu.metadata import read_sidecar
 from lucky_recorder.lazy import lazy
 from lucky_recorder.rollouts.pieces import Attempt
 from lucky_recorder.session import layout
@@ -180,13 +181,19 @@ class Shards(shards.Shards):
         commands = {"session": session, "dataset": self._dataset_command()}
         return {what: command for what, command in commands.items() if command}
 
+    def unreadable(self) -> list[Path]:
+        """Return the sessions and datasets that the commands leave out, since they cannot be read."""
+        sessions = [path for path in self.finished if not shards.can_be_read(path)] if self._has_session else []
+        return [*sessions, *(path for path in self._datasets() if not _can_be_read(path))]
+
     def _datasets(self) -> list[Path]:
         if self._dataset is None or self.settings.koyu is None:
             return []
         return [path for path in sorted(self.folder.glob(f"*/{self.settings.koyu.name}")) if _has_bundles(path)]
 
     def _dataset_command(self) -> str:
-        finished, dataset = self._datasets(), self._dataset
+        finished = [path for path in self._datasets() if _can_be_read(path)]
+        dataset = self._dataset
         if not finished or dataset is None or self._is_added:
             return ""
         if not os.path.lexists(dataset):
@@ -214,6 +221,16 @@ def _count(session: Path) -> int:
         return len(Session(session))
     except LuckyRecorderError:  # of one without an episode
         return 0
+
+
+def _can_be_read(dataset: Path) -> bool:
+    """Tell whether a dataset can be merged, as far as its sidecars say."""
+    try:
+        for folder in dataset.glob("episodes/ep_*"):
+            read_sidecar(dataset, folder.name)
+    except LuckyRecorderError:
+        return False
+    return True
 
 
 def _has_bundles(dataset: Path) -> bool:

@@ -98,7 +98,7 @@ def told_of(session: Path, caplog: Any) -> list[str]:
 def test_the_command_that_is_told_puts_both_together(tmp_path: Path, monkeypatch: Any, caplog: Any, after: int) -> None:
     session = broken_off(tmp_path, monkeypatch, after)
     (told,) = told_of(session, caplog)
-    command = told.partition("go on with that: ")[2]
+    command = told.partition("go on with that; ")[2]
     for part in command.split(" && "):
         done = CliRunner().invoke(app, shlex.split(part)[1:])
         assert done.exit_code == 0, done.output
