@@ -44,12 +44,14 @@ class AsOne(NamedTuple):
         tasks: The tasks that are registered, in index order. Others are listed where an episode is of them.
         takes: Of each episode, how many takes there were until it had ended, those that were discarded counted too.
         discarded: The seeds of those that were, in order.
+        tried: Of each episode, how many of these came before it.
         there: Of the episodes that the session has got already, by their place: their ``episode_index`` there.
     """
 
     tasks: Sequence[str]
     takes: Sequence[int]
     discarded: Sequence[str | None]
+    tried: Sequence[int]
     there: Mapping[int, int] = MappingProxyType({})
 
 
@@ -181,7 +183,8 @@ class Assembly:
         told = as_one(told, len(self.parts), self.recorded.discarded)
         if self.taken_over is not None:
             return Combined(told, paths)
-        return Added(told, paths, self.recorded.there.values())
+        tried = [count for number, count in enumerate(self.recorded.tried) if not self._has(number)]
+        return Added(told, paths, tried, self.recorded.there.values())
 
     def _sources(self) -> list[Source]:
         return list({id(part.source): part.source for part in self.parts}.values())
@@ -315,7 +318,7 @@ def note_discarded(
         return
     own, said = Source(session), as_one({RECORDINGS: recordings}, 0, discarded)
     chunking = layout.Chunking(own.folder.files_per_chunk, own.episodes_per_file)
-    sink = SessionSink(session, chunking, metadata_every, resumes=True, log=Added(said, shards))
+    sink = SessionSink(session, chunking, metadata_every, resumes=True, log=Added(said, shards, ()))
     try:
         sink.open(own.schema, (), is_compared=True)
     finally:

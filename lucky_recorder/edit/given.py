@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,24 @@ def _path(value: Any, field: str) -> Path:
     except UnicodeEncodeError as error:
         told = f"no file can have this name ({error.reason}); give another"
         raise SettingsError.of(field, path, told) from None
+    # Where the current folder is gone, nothing can be meant by a name.
+    v.anchored(Path(path), field=field)
     return Path(path)
 
 
+def _each(value: Any) -> list[Any] | None:
+    """Return what a value holds; None where it is no such thing, as an array of numpy's that is one number."""
+    try:
+        return list(value)
+    except TypeError:
+        return None
+
+
 def _paths(value: Any, field: str) -> list[Path]:
-    if isinstance(value, str | bytes | os.PathLike) or not isinstance(value, Iterable):
+    each = None if isinstance(value, str | bytes | os.PathLike) else _each(value)
+    if each is None:
         raise SettingsError.of(field, value, f"give a list of {field}")
-    return [_path(one, field) for one in value]
+    return [_path(one, field) for one in each]
 
 
 def _folders(value: Any, field: str) -> Path | dict[Any, Path]:
@@ -52,7 +63,8 @@ def _folders(value: Any, field: str) -> Path | dict[Any, Path]:
 def _numbers(value: Any, field: str) -> str | list[int] | None:
     if value is None or isinstance(value, str):
         return value
-    found = [v.index(one) for one in value] if isinstance(value, Iterable) else [None]
+    each = _each(value)
+    found = [None] if each is None else [v.index(one) for one in each]
     if None in found:
         raise SettingsError.of(field, value, 'give numbers of episodes, [0, 3], or a text such as "0:40,52"')
     return [number for number in found if number is not None]
@@ -61,8 +73,8 @@ def _numbers(value: Any, field: str) -> str | list[int] | None:
 def _words(value: Any, field: str) -> list[str] | None:
     if value is None:
         return None
-    words = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
-    if not all(isinstance(word, str) for word in words):
+    words = [value] if isinstance(value, str) else _each(value)
+    if words is None or not all(isinstance(word, str) for word in words):
         raise SettingsError.of(field, value, "give descriptions of tasks")
     return words
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lucky_recorder.errors import FormatError, SettingsError, StorageError
 from lucky_recorder.files import make_file
-from lucky_recorder.storage.lock import Lock, hold, is_abandoned, place_of, take_over
+from lucky_recorder.storage.lock import Lock, hold, is_abandoned, is_new, place_of, take_over
 from lucky_recorder.storage.write import make_folder, storage_errors, sync_folder
 
 PARTIAL = ".partial"
@@ -97,7 +97,8 @@ def _refuse_taken(partial: Path) -> None:
             f"{partial}: is there already: it is not what an unfinished attempt has left, so it stays; call it "
             "otherwise, or name another folder for what is to be made"
         )
-    if not is_abandoned(partial):
+    # Between making a folder and taking its lock there is a moment, in which it is empty.
+    if not is_abandoned(partial) or (is_new(partial) and not os.listdir(partial)):
         raise StorageError(
             f"{partial}: is there already: it is being written; wait for it, or remove it where you know that nobody "
             "writes it"
@@ -105,11 +106,16 @@ def _refuse_taken(partial: Path) -> None:
 
 
 def _is_marked(partial: Path) -> bool:
-    """Tell whether something is made in a folder, or was: it bears the mark, and there is nothing else in it."""
+    """Tell whether something is made in a folder, or was: it bears the mark, and there is nothing else in it.
+
+    Whoever is killed before there is a mark, or after it has gone, leaves an empty folder: nobody has anything in that.
+    """
     with storage_errors(partial):
         if partial.is_symlink() or not partial.is_dir():
             return False
         mark, made, names = partial / MARK, partial / _MADE, set(os.listdir(partial))
+        if not names:
+            return True
         return MARK in names <= {MARK, _MADE} and mark.is_file() and not (mark.is_symlink() or made.is_symlink())
 
 

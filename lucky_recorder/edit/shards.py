@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import logging
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +16,13 @@ from lucky_recorder.edit import added as adding
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
 from lucky_recorder.lazy import lazy
-from lucky_recorder.session import layout
+from lucky_recorder.session import carried, layout
 from lucky_recorder.session.reader import Session
 from lucky_recorder.session.recovery import is_blank
 from lucky_recorder.session.resumed import takes
 from lucky_recorder.settings.recorder import RecorderSettings
+from lucky_recorder.storage.untrusted import Folder
+from lucky_recorder.storage.write import write_json
 
 if TYPE_CHECKING:
     from lucky_recorder.edit import assemble as assembling
@@ -26,7 +30,12 @@ else:
     # What reads videos is imported where shards are merged.
     assembling = lazy("lucky_recorder.edit.assemble")
 
+logger = logging.getLogger("lucky_recorder")
+
 OnEpisode = Callable[[int, int], None]
+
+# Beside the shards: which session they are to be added to, and what it had then.
+GOES_ON = "goes-on-with.json"
 
 # A shard is never seen by anyone but the merge: few folders, and each episode in a file of its own.
 MOST_FILES = 1000
@@ -44,6 +53,18 @@ class Kept(NamedTuple):
     shard: Path
     episode: int
     attempt: int
+
+
+class Discarded(NamedTuple):
+    """An attempt that was discarded.
+
+    Attributes:
+        attempt: Its number, over all shards.
+        seed: The seed of its reset; None where it had none.
+    """
+
+    attempt: int
+    seed: str | None
 
 
 def refuse(settings: RecorderSettings, has_sinks: bool, remedy: str) -> None:
@@ -103,6 +124,18 @@ class Shards:
         self.folder = folder or layout.claim_folder(settings.output_dir, suffix=layout.SHARDS)
         self.before, self.takes = begun or _begun(settings.resume)
         self.session = self.folder.with_name(self.folder.name.removesuffix(layout.SHARDS))
+        if begun is None and settings.resume is not None:
+            self._note(settings.resume)
+
+    def _note(self, resume: Path) -> None:
+        """Say which session they are to be added to: should nobody come to that, whoever is next is told."""
+        # As an address: a path that is no UTF-8 is no text.
+        said = {"session": resume.resolve().as_uri(), "episodes": self.before, "takes": self.takes}
+        try:
+            write_json(self.folder / GOES_ON, said)
+        except BaseException:  # also an interrupt: nobody uses the folder then
+            self.remove()
+            raise
 
     @property
     def sessions(self) -> list[Path]:
@@ -133,7 +166,7 @@ class Shards:
         """The shards that hold an episode, and those that cannot be read: nobody knows what is in them."""
         return [path for path in self.sessions if _may_hold(path)]
 
-    def merge(self, kept: Sequence[Kept], discarded: Sequence[str | None], on_episode: OnEpisode) -> Path:
+    def merge(self, kept: Sequence[Kept], discarded: Sequence[Discarded], on_episode: OnEpisode) -> Path:
         """Make the session, as `make_session` does, and remove the shards; returns the session.
 
         A session that is gone on with may have got some of them already: it gets the others.
@@ -145,7 +178,7 @@ class Shards:
     def make_session(
         self,
         kept: Sequence[Kept],
-        discarded: Sequence[str | None],
+        discarded: Sequence[Discarded],
         on_episode: OnEpisode,
         there: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
@@ -156,7 +189,7 @@ class Shards:
 
         Args:
             kept: The episodes.
-            discarded: The seeds of the attempts that were discarded, in order.
+            discarded: The attempts that were discarded, in order.
             on_episode: Called after each episode.
             there: Those that the session that is gone on with has got already; see `added`.
 
@@ -168,7 +201,14 @@ class Shards:
         settings, resumed = self.settings, self.settings.resume
         # Where some are there, those count in what it has now.
         before = 0 if resumed is None else self.takes if there else takes(resumed)
-        recorded = assembling.AsOne(settings.tasks, [before + one.attempt + 1 for one in kept], discarded, there)
+        numbers = [one.attempt for one in discarded]
+        recorded = assembling.AsOne(
+            settings.tasks,
+            [before + one.attempt + 1 for one in kept],
+            [one.seed for one in discarded],
+            [bisect.bisect(numbers, one.attempt) for one in kept],
+            there,
+        )
         every = settings.metadata_every
         if resumed is None:
             per_chunk, per_file = settings.files_per_chunk, settings.episodes_per_file
@@ -184,30 +224,54 @@ class Shards:
         else:
             assembling.extend(resumed, picks, recorded, on_episode, every)
 
+    def note_discarded(self, discarded: Sequence[Discarded]) -> None:
+        """Have a session that is gone on with say which seeds were tried in vain, and remove the shards.
+
+        Args:
+            discarded: The attempts, none of which has left anything.
+        """
+        resumed, there = self.settings.resume, self.sessions
+        # Where it has no episode, nobody goes on after the seeds that it tells of.
+        if discarded and there and resumed is not None and self.before:
+            try:
+                seeds = [one.seed for one in discarded]
+                assembling.note_discarded(resumed, there, seeds, self.settings.metadata_every)
+            except LuckyRecorderError as error:
+                logger.warning("%s: the seeds that were tried are not noted: %s", resumed, error)
+        self.remove()
+
     def remove(self) -> None:
         """Remove the shards, and the folder of all sessions if there is nothing else in it."""
         shutil.rmtree(self.folder, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.folder.parent.rmdir()
 
+    def beside(self) -> str:
+        """Say which shards the command leaves out, as the beginning of a sentence; empty where it has all."""
+        lost = [str(path) for path in self.finished if not can_be_read(path)]
+        return f"{' and '.join(lost)} cannot be read and {'is' if len(lost) == 1 else 'are'} left out; " if lost else ""
+
     def command(self) -> str:
         """Return the command that makes a session of what is there; empty if nothing is, or if it cannot be told.
 
-        Where a session that is gone on with has got some of it already, that is left out of its shard first.
+        Where a session that is gone on with has got some of it already, that is left out of its shard first. A shard
+        that cannot be read would be refused, and is left out: `beside` names it.
         """
         finished = self.finished
         if not finished:
             self.remove()
             return ""
         resume = self.settings.resume
+        finished = [path for path in finished if can_be_read(path)]
+        if not finished:
+            return ""
         try:
-            # One that cannot be read is named too: what is wrong with it, `merge` says.
-            counts = {path: _count(path) for path in finished}
+            counts = {path: episodes(path) for path in finished}
             wanted = [(path, episode) for path in finished for episode in range(counts[path])]
             there = [wanted[number] for number in self.added(wanted)]
         except LuckyRecorderError:  # it is told what is wrong anyway
             return ""
-        if resume is not None and len(there) == len(wanted) and all(counts.values()):
+        if resume is not None and len(there) == len(wanted):
             return _written([["recover", str(resume)]])
         parts, commands = [] if resume is None else [resume], []
         for path in finished:
@@ -238,11 +302,15 @@ def has_episodes(path: Path) -> bool:
     return episodes(path) > 0
 
 
-def _count(path: Path) -> int:
+def can_be_read(path: Path) -> bool:
+    """Tell whether a shard can be merged, as far as its lists and the ends of its data files say."""
     try:
-        return episodes(path)
+        files = Folder(path)
+        for name in carried.names(files):
+            carried.read(files, name)
+        return has_episodes(path)
     except LuckyRecorderError:
-        return 0
+        return False
 
 
 def _may_hold(path: Path) -> bool:

@@ -59,7 +59,10 @@ def where(table: pa.Table, condition: str) -> set[int]:
             # A relation takes an expression, and nothing else: no statement can be put behind it. Some versions take an
             # ORDER BY or a LIMIT there too, but not in brackets. A comment at its end is over with its line.
             connection.register("episodes", table)
-            rows = connection.view("episodes").filter(f"({condition}\n)").project("episode_index").fetchall()
+            episodes = connection.view("episodes")
+            # And without them: else what closes the bracket, and opens another, would be one too.
+            episodes.filter(f"{condition}\n")
+            rows = episodes.filter(f"({condition}\n)").project("episode_index").fetchall()
         except duckdb.Error as error:
             names = ", ".join(table.column_names)
             raise SettingsError.of("where", condition, f"no condition on the columns {names}: {error}") from error

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lucky_recorder.edit.shards import Kept, has_episodes
+from lucky_recorder.edit.shards import Discarded, Kept, has_episodes
 from lucky_recorder.edit.source import Source
 from lucky_recorder.errors import FormatError
 from lucky_recorder.session import provenance
@@ -40,12 +40,12 @@ class Turns(NamedTuple):
 
     Attributes:
         kept: The episodes.
-        discarded: The seeds of the attempts that were discarded.
+        discarded: The attempts that were discarded.
         lanes: How many episodes each lane has.
     """
 
     kept: list[Kept]
-    discarded: list[str | None]
+    discarded: list[Discarded]
     lanes: dict[int, int]
 
 
@@ -65,7 +65,8 @@ def turns(shards: Sequence[Path], before: int) -> Turns:
     lanes = {lane_of(shard): 0 for shard in shards}
     for turn in found:
         lanes[turn.lane] += turn.episode is not None
-    return Turns(kept, [turn.seed for turn in found if turn.episode is None], lanes)
+    discarded = [Discarded(number, turn.seed) for number, turn in numbered if turn.episode is None]
+    return Turns(kept, discarded, lanes)
 
 
 def lane_of(shard: Path) -> int:

@@ -341,7 +341,7 @@ class Observer:
                 validators.text(kind, field="kind"), plain_values(fields, reserved=("step", "type"))
             )
 
-    def annotate(self, **said: Any) -> None:
+    def annotate(self, /, **said: Any) -> None:
         """Say something of the open episode, such as who acted, or how good it was: ``annotate(operator="Ada")``.
 
         It stands under ``annotations`` in ``meta/episodes``, and in the sidecar of a koyu bundle. What is said again is

@@ -27,7 +27,13 @@ _ALONE = {"pass", "pat"}
 _OF_TEXT = {
     *("max", "min", "num", "n", "count", "limit", "per", "length", "len", "budget", "size", "type", "dim"),
     *("embed", "bos", "eos", "pad", "unk", "sep", "cls", "mask", "special", "image", "action", "state"),
-    "task",
+    *("task", "ids", "indices"),
+}
+# There are cookies, and pulse widths, that are simulated: what is measured of them is no secret.
+_OF_THINGS = {"cookie", "cookies", "pw"}
+_MEASURES = {
+    *("position", "positions", "pos", "pose", "quat", "orientation", "velocity", "size", "radius", "height", "width"),
+    *("mass", "friction", "color", "gain", "gains", "scale", "count", "range"),
 }
 # Tokens, keys and passes that are secrets by what they are for: there are keys of streams and of dictionaries too.
 _OF_SERVICES = {"wandb", "hf", "huggingface", "openai", "aws", "azure", "gcp", "github", "gitlab", "hub"}
@@ -52,8 +58,10 @@ _OPTION = re.compile(r"--[A-Za-z].*", re.DOTALL)
 # What is a secret by its looks: keys of well-known services, tokens of three parts, a password within an address.
 _KEY = re.compile(
     r"\b(?:hf_|gh[oprsu]_|github_pat_|glpat-|npm_|pypi-|sk-|sk_live_|rk_live_|xox[abeprs]-|AKIA|ASIA|AIza)"
-    r"[A-Za-z0-9_-]{8,}|\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?"
+    r"[A-Za-z0-9_-]{8,}"
 )
+# From a run's beginning only, and only where a point follows it: a long text is gone through once.
+_OF_PARTS = re.compile(r"(?<![\w-])(?=[\w-]+\.[\w-])(?P<before>[\w-]*?)\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?")
 _ADDRESS = re.compile(r"(?<=://)[^/\s?#\"']+@|(?<![\w.+\-/@\\])[\w.+-]{2,}:[^\s/@:\"'\\]+@(?=[\w.-])")
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 _HEADER = re.compile(r"(\s*(?P<name>[A-Za-z][\w-]*)\s*:\s*)\S.*", re.DOTALL)
@@ -74,11 +82,19 @@ def is_name(name: str) -> bool:
     if not words:
         return False
     said = {word for word in words if word in _ANYWHERE or word.endswith(_ENDINGS)}
+    if words[-1] in _MEASURES:
+        said -= _OF_THINGS
     if said - {"token"} or words[-1] in _AT_THE_END or (len(words) == 1 and words[0] in _ALONE):
         return True
     beside = set(words[:-1])
     is_token = bool(said) and not set(words) & _OF_TEXT
     return is_token or not beside.isdisjoint(_PLAIN.get(words[-1], ()))
+
+
+def _is_name_in(above: str, name: str) -> bool:
+    """Tell whether a name that is a secret's by what it is for is one in an object of that name."""
+    words = _words(name)
+    return bool(above and words) and words[-1] in _PLAIN and is_name(f"{above}.{name}")
 
 
 def _words(name: str) -> list[str]:
@@ -106,6 +122,7 @@ def in_text(text: str) -> str:
     if header is not None and "://" not in text and is_name(header["name"]):
         return f"{header[1]}{MASK}"
     text = _BEARER.sub(rf"\g<1>{MASK}", _ADDRESS.sub(f"{MASK}@", _KEY.sub(MASK, text)))
+    text = _OF_PARTS.sub(rf"\g<before>{MASK}", text)
     return "".join(_unassigned(_AUTHORIZATION.sub(rf"\g<1>{MASK}", text)))
 
 
@@ -174,7 +191,7 @@ def _in_list(values: Iterable[Any]) -> list[Any]:
     return told
 
 
-def in_values(value: Any, name: str = "") -> Any:
+def in_values(value: Any, name: str = "", above: str = "") -> Any:
     """Return plain JSON values without the secrets in them.
 
     Lists are looked through as command lines are, and two values as a name and its value.
@@ -182,12 +199,13 @@ def in_values(value: Any, name: str = "") -> Any:
     Args:
         value: The value.
         name: What it is called: all of what has a secret's name is hidden, but whether it is there.
+        above: What the object is called that it is in: a key of ``openai`` is a secret.
     """
-    if is_name(name) and value is not None and not isinstance(value, bool):
+    if (is_name(name) or _is_name_in(above, name)) and value is not None and not isinstance(value, bool):
         return MASK
     if isinstance(value, dict):
         label = next((value[key] for key in _LABELS if isinstance(value.get(key), str)), "")
-        return {key: in_values(one, label if key == "value" else str(key)) for key, one in value.items()}
+        return {key: in_values(one, label if key == "value" else str(key), name) for key, one in value.items()}
     if isinstance(value, list):
         if len(value) == 2 and isinstance(value[0], str) and _NAME.fullmatch(value[0]) and is_name(value[0]):
             return [value[0], in_values(value[1], value[0])]

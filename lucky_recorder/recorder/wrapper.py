@@ -279,7 +279,7 @@ class RecordSession(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._course.begin_if_due()
         self.observer.mark_event(kind, **fields)
 
-    def annotate(self, **said: Any) -> None:
+    def annotate(self, /, **said: Any) -> None:
         """Say something of the open episode, such as who acted, or how good it was: ``annotate(operator="Ada")``.
 
         It stands under ``annotations`` in ``meta/episodes``, and in the sidecar of a koyu bundle. What is said again is

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import NamedTuple, NoReturn, SupportsIndex
 
-from lucky_recorder.edit import shards
+from lucky_recorder.edit import left, shards
 from lucky_recorder.errors import SettingsError, StateError
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts import gather, tried
@@ -126,6 +126,7 @@ def _collect_here(
     on_step: Notice | None,
     on_episode: Notice | None,
 ) -> Summary:
+    left.tell_of_left(env.settings)
     first = _first_seed(env.settings) if seed is None else seed
     tally = _Tally(env, episodes)
     while not tally.is_enough():
@@ -202,6 +203,7 @@ class _Together:
         episodes = missing if total is None else min(missing, total)
         if not episodes:
             return Summary(path=settings.resume)
+        left.tell_of_left(settings)
         first = _first_seed(settings) if self._seed is None else self._seed
         self._summary, self._missing = Summary(wanted=missing), missing
         wanted = gather.Wanted(

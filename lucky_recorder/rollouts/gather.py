@@ -11,6 +11,7 @@ from typing import NamedTuple
 import attrs
 import cloudpickle
 
+from lucky_recorder.edit.shards import Discarded
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, WorkerDiedError, extended
 from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.wrapper import RecordSession
@@ -178,8 +179,8 @@ class Gathering:
         order = [self._found[number] for number in sorted(self._found)]
         return [one for one in order if one.attempt.episode is not None][: self._wanted.episodes]
 
-    def discarded(self) -> list[str]:
-        """Return the seeds of the attempts that were discarded, in order.
+    def discarded(self) -> list[Discarded]:
+        """Return the attempts that were discarded, in order.
 
         Where as many are kept as are wanted, what comes after the last of them is left out, as it is of what is kept.
         """
@@ -187,7 +188,7 @@ class Gathering:
         order = [self._found[number].attempt for number in sorted(self._found)]
         if kept and len(kept) >= self._wanted.episodes:
             order = [one for one in order if one.number < kept[-1].attempt.number]
-        return [str(one.seed) for one in order if one.episode is None]
+        return [Discarded(one.number, str(one.seed)) for one in order if one.episode is None]
 
     def gathered(self, made: Made | None) -> Gathered:
         """Say what has come of it."""
@@ -276,7 +277,10 @@ def _places(made: Made) -> str:
 
 
 def _tell_of(shards: Shards) -> None:
-    for what, command in shards.commands().items():
+    commands = shards.commands()
+    for path in shards.unreadable():
+        logger.warning("%s: cannot be read, and is left out of the commands", path)
+    for what, command in commands.items():
         logger.warning("what was finished is in %s; this makes a %s of it: %s", shards.folder, what, command)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lucky_recorder.edit import shards
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import LuckyRecorderError, SettingsError
+from lucky_recorder.koyu.metadata import read_sidecar
 from lucky_recorder.lazy import lazy
 from lucky_recorder.rollouts.pieces import Attempt
 from lucky_recorder.session import layout
@@ -103,7 +104,7 @@ class Shards(shards.Shards):
         super().__init__(settings, layout.claim_folder(place, suffix=layout.SHARDS))
         self._is_added = False
 
-    def make(self, found: Sequence[Found], discarded: Sequence[str], on_episode: shards.OnEpisode) -> Made:
+    def make(self, found: Sequence[Found], discarded: Sequence[shards.Discarded], on_episode: shards.OnEpisode) -> Made:
         """Make what was asked for of the attempts that were kept, in their order, and remove the shards.
 
         It is what one process would have recorded that had made the attempts one after another. A session that is gone
@@ -111,7 +112,7 @@ class Shards(shards.Shards):
 
         Args:
             found: The attempts.
-            discarded: The seeds of those that were discarded, in order.
+            discarded: Those that were discarded, in order.
             on_episode: Called after each episode.
 
         Raises:
@@ -128,20 +129,9 @@ class Shards(shards.Shards):
         path = self.settings.resume or self.session
         return Made(path if self._has_session or self._dataset is None else self._dataset, self._dataset, size)
 
-    def note_discarded(self, discarded: Sequence[str]) -> None:
-        """Have a session that is gone on with say which seeds were tried in vain, and remove the shards.
-
-        Args:
-            discarded: The seeds of the attempts, none of which has left anything.
-        """
-        resumed, shards = self.settings.resume, self.sessions
-        # Where it has no episode, nobody goes on after the seeds that it tells of.
-        if discarded and shards and resumed is not None and self._has_session and self.before:
-            try:
-                assembling.note_discarded(resumed, shards, discarded, self.settings.metadata_every)
-            except LuckyRecorderError as error:
-                logger.warning("%s: the seeds that were tried are not noted: %s", resumed, error)
-        self.remove()
+    def note_discarded(self, discarded: Sequence[shards.Discarded]) -> None:
+        """As there; a dataset does not say which seeds were tried."""
+        super().note_discarded(discarded if self._has_session else ())
 
     @contextlib.contextmanager
     def _bundles_ready(
@@ -191,13 +181,19 @@ class Shards(shards.Shards):
         commands = {"session": session, "dataset": self._dataset_command()}
         return {what: command for what, command in commands.items() if command}
 
+    def unreadable(self) -> list[Path]:
+        """Return the sessions and datasets that the commands leave out, since they cannot be read."""
+        sessions = [path for path in self.finished if not shards.can_be_read(path)] if self._has_session else []
+        return [*sessions, *(path for path in self._datasets() if not _can_be_read(path))]
+
     def _datasets(self) -> list[Path]:
         if self._dataset is None or self.settings.koyu is None:
             return []
         return [path for path in sorted(self.folder.glob(f"*/{self.settings.koyu.name}")) if _has_bundles(path)]
 
     def _dataset_command(self) -> str:
-        finished, dataset = self._datasets(), self._dataset
+        finished = [path for path in self._datasets() if _can_be_read(path)]
+        dataset = self._dataset
         if not finished or dataset is None or self._is_added:
             return ""
         if not os.path.lexists(dataset):
@@ -225,6 +221,16 @@ def _count(session: Path) -> int:
         return len(Session(session))
     except LuckyRecorderError:  # of one without an episode
         return 0
+
+
+def _can_be_read(dataset: Path) -> bool:
+    """Tell whether a dataset can be merged, as far as its sidecars say."""
+    try:
+        for folder in dataset.glob("episodes/ep_*"):
+            read_sidecar(dataset, folder.name)
+    except LuckyRecorderError:
+        return False
+    return True
 
 
 def _has_bundles(dataset: Path) -> bool:

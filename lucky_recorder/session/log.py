@@ -268,17 +268,22 @@ class Added(Combined):
     Args:
         content: As for `Combined`, with one recording: that of all of them.
         sources: As above.
+        tried: Of each episode that is added, how many of the discarded seeds were tried before it. Seeds beyond the
+            next episode are not said: should that one not come, whoever goes on with the session tries it again.
         there: The numbers in the session of those that it has got before; the others follow in their order.
     """
 
-    def __init__(self, content: Mapping[str, Any], sources: Iterable[Path], there: Iterable[int] = ()) -> None:
+    def __init__(
+        self, content: Mapping[str, Any], sources: Iterable[Path], tried: Sequence[int], there: Iterable[int] = ()
+    ) -> None:
         super().__init__(content, sources)
-        self._there = set(there)
+        self._tried, self._there = tried, set(there)
 
     def begin(self, root: Path, first: int) -> None:
         """Read what is there; what cannot be read is left alone."""
         super().begin(root, first)
         self._first, self._is_left_alone, self._has_models = first, False, False
+        self._before: list[Entry] = []
         try:
             before = list(read(Folder(root)))
         except FormatError as error:
@@ -286,8 +291,9 @@ class Added(Combined):
             self._is_left_alone = True
             return
         begun = len(self._there)
-        added = [{**e, EPISODES: self._following(shifted(e, first - begun), first)} for e in self._entries]
-        self._entries = [*(entry for entry in before if not self._is_own(entry, added)), *added]
+        added: list[Entry] = [{**e, EPISODES: self._following(shifted(e, first - begun), first)} for e in self._entries]
+        self._before = [entry for entry in before if not self._is_own(entry, added)]
+        self._entries = added
 
     def _following(self, episodes: str, first: int) -> str:
         """Return which episodes are of the recording, with those that are there."""
@@ -300,7 +306,8 @@ class Added(Combined):
         held = spans(entry.get(EPISODES)) or []
         if any(held):
             return all(number in self._there for span in held for number in span)
-        return is_said(entry) and any({**entry, EPISODES: ""} == {**one, EPISODES: ""} for one in added)
+        free = {EPISODES: "", DISCARDED: ()}
+        return is_said(entry) and any({**entry, **free} == {**one, **free} and _begins(one, entry) for one in added)
 
     def announce(self) -> None:
         """Say before the first episode has its name whose it is."""
@@ -314,7 +321,20 @@ class Added(Combined):
         if not self._has_models:
             self._has_models = True
             self._copy_models()
-        self._write(first_of(self._entries, episodes))
+        added = episodes - self._first
+        most = self._tried[added] if added < len(self._tried) else None
+        entries = [{**e, DISCARDED: e[DISCARDED][:most]} if DISCARDED in e else e for e in self._entries]
+        self._write(first_of([*self._before, *entries], episodes))
+
+    def largest(self) -> int:
+        """Return how many bytes the next write takes, about."""
+        return len(json_bytes({RECORDINGS: [*self._before, *self._entries]}))
+
+
+def _begins(entry: Entry, other: Entry) -> bool:
+    """Tell whether the seeds that one says were discarded begin with those of the other."""
+    seeds, begun = (one.get(DISCARDED) or [] for one in (entry, other))
+    return begun == seeds[: len(begun)]
 
 
 def _found(entries: Iterable[Entry], sources: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:

@@ -117,10 +117,11 @@ def combined(sources: Iterable[tuple[Iterable[Entry], Mapping[int, int]]]) -> di
 
     Returns:
         The content of the file: the recordings of which an episode is kept, in order, each once. What they say of seeds
-        that were discarded is of the whole recording. Episodes of which nothing is said are those of a recording that
-        says nothing, so that nobody takes them for another's.
+        that were discarded is of the whole recording; those of the other recordings are left out. Episodes of which
+        nothing is said are those of a recording that says nothing, so that nobody takes them for another's.
     """
     found: list[tuple[Entry, set[int]]] = []
+    dropped: list[Entry] = []
     for entries, kept in sources:
         unsaid = set(kept.values())
         for entry in entries:
@@ -131,9 +132,21 @@ def combined(sources: Iterable[tuple[Iterable[Entry], Mapping[int, int]]]) -> di
                 same |= numbers
             elif numbers:
                 found.append((entry, numbers))
+            elif not any(entry is one for one in dropped):
+                dropped.append(entry)
         if unsaid:
             found.append(({}, unsaid))
-    return {RECORDINGS: [{**entry, EPISODES: text_of(numbers)} for entry, numbers in found]}
+    content = {RECORDINGS: [{**entry, EPISODES: text_of(numbers)} for entry, numbers in found]}
+    # A recording of which an episode comes from another part of the list is there with its seeds.
+    gone = [entry for entry in dropped if not any(entry is one for one, _ in found)]
+    return with_left_out(content, [seed for entry in gone for seed in _tried(entry)], ())
+
+
+def _tried(entry: Entry) -> Iterator[str | None]:
+    """Give the seeds of a recording of which it has no episode."""
+    for name in (DISCARDED, LEFT_OUT):
+        said = entry.get(name)
+        yield from said if isinstance(said, list) else ()
 
 
 def with_left_out(
@@ -169,6 +182,8 @@ def as_one(content: Mapping[str, Any], episodes: int, discarded: Sequence[str | 
     """
     found = list(filter(is_said, content[RECORDINGS]))
     said = {**found[0], DISCARDED: list(discarded)} if found else {}
+    # Nobody has tried for this one what its parts hold beyond it.
+    said.pop(LEFT_OUT, None)
     models = [entry.get(MODEL) for entry in found]
     if found and all(isinstance(model, dict) for model in models):
         # Whoever had another model than the first counts, as within a recording.

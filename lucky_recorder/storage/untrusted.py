@@ -53,7 +53,9 @@ class Folder:
     def __init__(self, path: Path, kind: str = "session") -> None:
         self.path = path
         self.kind = kind
-        self._real = os.path.realpath(path)
+        # Of a relative path this asks for the current folder, which may be gone.
+        with format_errors(path):
+            self._real = os.path.realpath(path)
 
     def file(self, relative: str) -> Path:
         """Return the path of a file.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
@@ -121,14 +121,14 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         """
         self._say(None if lane is None else self._lane(lane), "set_task", index)
 
-    def annotate(self, lane: SupportsIndex, **said: Any) -> None:
+    def annotate(self, lane: SupportsIndex, /, **said: Any) -> None:
         """Say something of the open episode of a lane; see `RecordSession.annotate`.
 
         Raises:
             SettingsError: If there is no such lane, or a value is no JSON.
             StateError: If it has no open episode.
         """
-        self._say(self._lane(lane), "annotate", **said)
+        self._say(self._lane(lane), "annotate", said=said)
 
     def flush(self) -> None:
         """Wait until every ended episode is committed or discarded, in its shard.
@@ -138,10 +138,10 @@ class AsyncRecordSession(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         """
         self._say(None, "flush")
 
-    def _say(self, lane: int | None, verb: str, *args: Any, **said: Any) -> None:
+    def _say(self, lane: int | None, verb: str, *args: Any, said: Mapping[str, Any] | None = None) -> None:
         if self._is_over:
             raise StateError(f"{verb}() needs an open session, and close() was called")
-        for error in self.env.unwrapped.call("say", lane, verb, *args, **said):  # type: ignore[attr-defined]
+        for error in self.env.unwrapped.call("say", lane, verb, args, said or {}):  # type: ignore[attr-defined]
             if error is not None:
                 raise error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -124,7 +124,9 @@ class ShardLane(RecordLane):
         if self.is_recording:
             self.observer.flush()
 
-    def say(self, lane: int | None, verb: str, *args: Any, **said: Any) -> LuckyRecorderError | None:
+    def say(
+        self, lane: int | None, verb: str, args: Sequence[Any], said: Mapping[str, Any]
+    ) -> LuckyRecorderError | None:
         """Do what a verb says, if this lane is meant, and return the error that it raises.
 
         What is raised here would end the process.
@@ -132,8 +134,8 @@ class ShardLane(RecordLane):
         Args:
             lane: The number of the lane that is meant; None for all.
             verb: The name of the method.
-            *args: What it is given.
-            **said: What it is given by keyword.
+            args: What it is given.
+            said: What it is given by keyword: any name, also those of parameters on the way.
         """
         if lane not in (None, self.lane):
             return None

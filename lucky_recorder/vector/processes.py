@@ -152,9 +152,8 @@ class Processes:
                     self.meeting.remove()
             except LuckyRecorderError as error:
                 if not self.meeting.is_there and self._shards is not None:
-                    error = extended(
-                        error, f"when all lanes are closed, this makes a session: {self._shards.command()}"
-                    )
+                    told = f"{self._shards.beside()}when all lanes are closed, this makes a session"
+                    error = extended(error, f"{told}: {self._shards.command()}")
                 if not self.is_watched:
                     logger.warning("%s", error)
             finally:
@@ -207,12 +206,14 @@ class Processes:
                 yield kind(said["failure"])
 
     def command(self) -> str:
-        """Return the command that makes a session of the shards; empty where nobody needs it, or knows it already."""
+        """Say which command makes a session of the shards; empty where nobody needs it, or knows it already."""
         place = self.place
         is_told = self.meeting.has(meetings.OUTCOME) or self.meeting.has(meetings.TOLD)
         if place is None or is_told or not place.is_dir():
             return ""
-        return self._found().command()
+        shards = self._found()
+        beside, command = shards.beside(), shards.command()
+        return command and f"{beside}this makes a session of what they finished: {command}"
 
     def _make(self) -> None:
         if self.meeting.has(meetings.OUTCOME):
@@ -223,10 +224,11 @@ class Processes:
             if found.kept:
                 path = shards.merge(found.kept, found.discarded, lambda done, total: exits.raise_held())
             else:
-                shards.remove()
+                shards.note_discarded(found.discarded)
         except BaseException as error:  # also an interrupt
-            command, told = shards.command(), f"the shards are in {shards.folder}"
-            told = f"{told}; this makes a session of them: {command}" if command else f"{told}, and some may be added"
+            told = f"the shards are in {shards.folder}; {shards.beside()}"
+            command = shards.command()
+            told = f"{told}this makes a session of them: {command}" if command else f"{told}some may be added"
             self.meeting.say(meetings.TOLD)
             if not isinstance(error, LuckyRecorderError):
                 logger.warning("broken off: %s", told)

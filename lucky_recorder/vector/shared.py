@@ -134,7 +134,7 @@ def _let_go(processes: Processes, home: int) -> None:
                 return
             command = processes.command()
         if command:
-            logger.warning("processes ended without close(); this makes a session of what they finished: %s", command)
+            logger.warning("processes ended without close(); %s", command)
     meeting.remove()
 
 

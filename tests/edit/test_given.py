@@ -12,7 +12,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.edit.given import settled
-from lucky_recorder.errors import LuckyRecorderError, SettingsError, StorageError
+from lucky_recorder.errors import FormatError, LuckyRecorderError, SettingsError, StorageError
 from tests.session.building import Recording, arm_schema
 
 
@@ -28,10 +28,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("field", "value"),
     [
         *(("session", one) for one in (5, None, b"a", "a\0b")),
-        *(("sessions", one) for one in (5, "a", [5], None)),
+        *(("sessions", one) for one in (5, "a", [5], None, np.array("a"))),
         *(("output", one) for one in (None, 5, {"train": "a"}, "e\ud800")),
-        *(("episodes", one) for one in (1, [0.5], ["a"], [True])),
-        *(("tasks", one) for one in (5, [5])),
+        *(("episodes", one) for one in (1, [0.5], ["a"], [True], np.array(2))),
+        *(("tasks", one) for one in (5, [5], np.array("a"))),
         *(("min_length", one) for one in ("10", -1, 1.5, True)),
         *(("where", 5), ("old", 5), ("new", 5), ("new", " "), ("new", "\ud800"), ("parts", ["train"]), ("seed", None)),
         *((field, value) for field in ("start", "end") for value in (-1, 1.5, "1", None)),
@@ -42,6 +42,21 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_of_another_type_is_refused_by_name(field: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"^{field}="):
         settled({field: value})
+
+
+@pytest.mark.parametrize("field", ["session", "output"])
+def test_a_name_in_a_folder_that_is_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SettingsError, match=f"^{field}='a': the folder that this process is in is gone"):
+        settled({field: "a"})
+    with pytest.raises(FormatError, match="^a: "):
+        lr.Session("a")
+    assert settled({field: str(tmp_path)}) == {field: tmp_path}
 
 
 def test_what_is_meant_is_taken(session: Path, tmp_path: Path) -> None:

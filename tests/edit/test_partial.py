@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +70,6 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "session": recorded,
     "without info.json": _without_info,
     "dataset": lambda path: dataset(path, (0, 1)),
-    "empty": Path.mkdir,
     "file": Path.touch,
     "with a note": _with_a_note,
     "marked by a link": _marked_by_a_link,
@@ -114,6 +114,19 @@ def test_what_an_attempt_has_left_goes(tmp_path: Path, session: Path) -> None:
     assert check_session(lr.merge([session], tmp_path / "made").path) == []
     assert names(tmp_path) == ["made", "one"]
     assert lr.Session(tmp_path / "made").path == tmp_path / "made"
+
+
+def test_an_empty_folder_goes_that_is_not_about_to_be_locked(tmp_path: Path, session: Path) -> None:
+    """A kill leaves one, between its making and its mark, and after its mark."""
+    partial = tmp_path / "made.partial"
+    partial.mkdir()
+    for dry_run in (True, False):
+        with pytest.raises(StorageError, match="is being written; wait for it"):
+            lr.merge([session], tmp_path / "made", dry_run=dry_run)
+    os.utime(partial, (0, 0))
+    lr.merge([session], tmp_path / "made", dry_run=True)
+    assert check_session(lr.merge([session], tmp_path / "made").path) == []
+    assert names(tmp_path) == ["made", "one"]
 
 
 def test_what_another_makes_stays(tmp_path: Path, session: Path) -> None:

@@ -240,6 +240,7 @@ def test_where_is_an_expression_over_the_episodes(session: Path, condition: str,
         "length > 1 ORDER BY 1",
         "length > 1 LIMIT 1",
         "length > 1) LIMIT 1 --",
+        "success) OR (1=1",
         "nothing > 1",
         "",
         "episode_index IN (SELECT 1 FROM read_csv('/etc/passwd'))",
@@ -281,3 +282,18 @@ def test_a_session_of_an_earlier_version_merges_with_a_new_one(tmp_path: Path) -
     made = lr.merge(paths, tmp_path / "both").path
     assert check_session(made) == []
     assert [episode.end_reason for episode in lr.Session(made)] == [None, None, "verdict", "verdict"]
+
+
+def test_seeds_of_a_recording_that_has_kept_nothing_are_not_tried_again(tmp_path: Path) -> None:
+    session = None
+    for seed in (100, 101):
+        settings = {"output_dir": tmp_path / "all", "discard_and_retry_failed": True, "resume": session}
+        env = lr.RecordSession(CountEnv(3, mujoco=True), settings)
+        env.reset(seed=seed)
+        env.step(ZERO)
+        env.end_episode(success=seed == 100)
+        env.close()
+        session = env.session_path
+    assert session is not None
+    assert tried.largest_seed(session) == 101
+    assert tried.largest_seed(lr.merge([session], tmp_path / "merged").path) == 101

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import lucky_recorder as lr
+from lucky_recorder.cli.main import app
 from lucky_recorder.edit.shards import Shards
 from lucky_recorder.edit.turns import turns
 from tests.session.building import Recording, arm_schema
@@ -37,5 +41,19 @@ def test_nothing_is_removed_because_it_cannot_be_read(shards: Shards, sound: int
         shutil.rmtree(shards.folder / "0")
     there = shards.sessions
     assert shards.finished == there
-    assert shards.command().split()[:-2] == ["lucky-recorder", "merge", *map(str, there)]
+    # What is told to be done can be done.
+    assert shards.command().split()[:-2] == (["lucky-recorder", "merge", str(there[0])] if sound else [])
+    assert shards.beside() == f"{there[-1]} cannot be read and is left out; "
     assert shards.sessions == there
+
+
+def test_one_with_torn_rows_is_left_out_too(shards: Shards) -> None:
+    for shard in shards.sessions:
+        (shard / "meta/info.json").unlink()
+    (data,) = (shards.sessions[1] / "data").rglob("*.parquet")
+    os.truncate(data, 50)
+    command = shlex.split(shards.command())
+    assert command[2:-2] == [str(shards.sessions[0])]
+    result = CliRunner().invoke(app, command[1:])
+    assert result.exit_code == 0, result.output
+    assert str(shards.sessions[1]) in shards.beside()

@@ -227,17 +227,18 @@ def test_an_environment_that_raises_and_one_that_resets_itself(record: Any) -> N
 def test_annotations_are_joined_and_belong_to_the_open_episode(record: Any) -> None:
     env = record(CountEnv([2, 2, 2]))
     env.reset()
-    env.annotate(operator="Ada", rating=4)
+    env.annotate(**{"operator": "Ada", "rating": 4, "self": "me"})
     steps(env, 2)
     env.annotate(rating=5, tags=["é", {"deep": None}])  # frozen, and not judged yet
     env.reset()
     steps(env, 2)
-    env.observer.annotate(rating=1)
+    env.observer.annotate(**{"rating": 1, "self": "me"})
     env.end_episode(success=False)
     env.reset()
     steps(env, 2)
     found = [e.annotations for e in closed(env)]
-    assert found == [{"operator": "Ada", "rating": 5, "tags": ["é", {"deep": None}]}, {"rating": 1}, None]
+    first = {"operator": "Ada", "rating": 5, "self": "me", "tags": ["é", {"deep": None}]}
+    assert found == [first, {"rating": 1, "self": "me"}, None]
 
 
 def test_annotations_are_refused_where_there_is_no_episode_or_no_json(record: Any) -> None:

@@ -17,6 +17,7 @@ from lucky_recorder.recorder.secrets import in_command, in_text, in_values, is_n
         *("X-Api-Key", "--wandb-key", "private-key", "password", "db_password", "PGPASSWORD", "pw", "--pass", "pat"),
         *("client_secret", "credentials", "Authorization", "--auth", "bearer"),
         *("--passwords", "--api-keys", "api_tokens", "cookies", "PGPASSWORDS", "apikeys", "--db-pass", "api_key_2"),
+        *("cookie_value", "pw_file", "session_cookie", "password_position"),
         *("--hftoken", "accesskey", "secretkey", "--accesstoken", "accesstokens", "clientsecret", "basicauth"),
     ],
 )
@@ -30,6 +31,7 @@ def test_names_of_secrets(name: str) -> None:
         *("--author", "authority", "tokenizer", "--max-tokens", "max_token", "num_tokens", "pad_token", "tokens"),
         *("key", "image_key", "keyboard", "secretary", "compass", "num_pass", "path", "pattern", "", "--", "auth_type"),
         *("padtoken", "--maxtokens", "numtokens", "monkey", "hotkeys", "image_keys", "bypass", "tokenizers", "7"),
+        *("token_ids", "cookie_position", "cookies.size", "pw_gain"),
     ],
 )
 def test_names_that_only_look_like_it(name: str) -> None:
@@ -53,6 +55,7 @@ def test_names_that_only_look_like_it(name: str) -> None:
         (["https://me:p@w@host/a", "a@b"], ["https://***@host/a", "a@b"]),
         (["me:pw@host:5432/a", "me@host:a", "C:\\Users\\a@b"], ["***@host:5432/a", "me@host:a", "C:\\Users\\a@b"]),
         (["https://host/a?token=x&n=1"], ["https://host/a?token=***&n=1"]),
+        (["eyJa.b.c", "run-eyJa-eyJb.c!", "x.eyJa.b", "eyJa", "eyJ.b"], ["***", "run-***!", "x.***", "eyJa", "eyJ.b"]),
         (["hf_abcdefghij", "run-hf_abcdefghij", "sk-abcdefghijkl"], ["***", "run-***", "***"]),
         (['{"password": "a\\"REST", "n": 1}'], ['{"password": "***", "n": 1}']),
         (
@@ -111,6 +114,8 @@ def test_an_environment_s_arguments() -> None:
         ({"headers": [["Authorization", "Basic A"], ["n", 1]]}, {"headers": [["Authorization", "***"], ["n", 1]]}),
         ({"env": [{"name": "HF_TOKEN", "value": "A"}]}, {"env": [{"name": "HF_TOKEN", "value": "***"}]}),
         ({"extra": '{"password": "a\\"REST"}'}, {"extra": '{"password": "***"}'}),
+        ({"openai": {"key": "A"}, "db": {"pass": "B"}}, {"openai": {"key": "***"}, "db": {"pass": "***"}}),
+        ({"color": {"key": "red"}, "state": {"token": "A"}}, {"color": {"key": "red"}, "state": {"token": "***"}}),
         ({"passwords": ["A"], "hftoken": "B"}, {"passwords": "***", "hftoken": "***"}),
         ({"cameras": ["front", "wrist"], "range": [0.7, 1.0], "pair": ["author", "Ada"], "n": [["tokenizer", "a"]]},)
         * 2,
@@ -120,7 +125,9 @@ def test_lists_and_pairs_of_arguments(given: dict[str, Any], told: dict[str, Any
     assert in_values(given) == told
 
 
-@pytest.mark.parametrize("text", ["a" * 200_000, "a.-" * 70_000, "-" * 200_000, "password" * 20_000, "[" * 200_000])
+@pytest.mark.parametrize(
+    "text", ["a" * 200_000, "a.-" * 70_000, "-" * 200_000, "password" * 20_000, "[" * 200_000, "eyJ-" * 50_000]
+)
 def test_a_long_text_is_gone_through_once(text: str) -> None:
     # Each letter against all others would take minutes.
     began = time.process_time()

@@ -116,13 +116,17 @@ def test_too_many_that_leave_nothing_end_it_by_the_order_of_their_seeds() -> Non
         gathering(engine, 3, patience=7).run()
 
 
+def seeds(found: Gathering) -> list[str | None]:
+    return [one.seed for one in found.discarded()]
+
+
 # What is known of the seeds that were tried: whoever goes on with the session does not try them again.
 
 
 def test_where_it_is_enough_what_was_tried_beyond_is_left_out() -> None:
     found = gathering(Scripted(lambda seed: seed in (11, 13)), 2)
     found.run()
-    assert found.discarded() == ["10", "12"]
+    assert seeds(found) == ["10", "12"]
 
 
 def test_where_it_is_given_up_every_seed_that_left_nothing_is_told() -> None:
@@ -131,15 +135,15 @@ def test_where_it_is_given_up_every_seed_that_left_nothing_is_told() -> None:
     with pytest.raises(lr.SettingsError, match=r"^2 kept, none of 7$"):
         found.run()
     tried = [str(one.seed) for one in found.gathered(None).attempts]
-    assert [seed for seed in found.discarded() if seed in tried] == ["11", *map(str, range(13, 20))]
+    assert [seed for seed in seeds(found) if seed in tried] == ["11", *map(str, range(13, 20))]
 
 
 def test_where_a_seed_ends_the_run_those_that_left_nothing_are_told_also_beyond_it() -> None:
     found = gathering(Scripted(lambda seed: seed == 10, {12: 3}, at_once=2), 5)
     with pytest.raises(lr.WorkerDiedError):
         found.run()
-    assert "12" not in found.discarded()
-    assert max(map(int, found.discarded())) > 12
+    assert "12" not in seeds(found)
+    assert max(map(int, seeds(found))) > 12
 
 
 def test_where_all_are_there_in_spite_of_a_gap_what_is_kept_and_discarded_end_together() -> None:
@@ -148,4 +152,4 @@ def test_where_all_are_there_in_spite_of_a_gap_what_is_kept_and_discarded_end_to
         found.run()
     kept = [one.attempt.seed for one in found.kept()]
     assert kept == [12]
-    assert all(int(seed) < 12 for seed in found.discarded())
+    assert all(int(seed) < 12 for seed in seeds(found))

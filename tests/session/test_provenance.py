@@ -217,6 +217,23 @@ def test_recordings_of_several_sessions_are_put_together_in_new_numbers() -> Non
     assert combined([(one, {4: 0})])["recordings"] == [{"episodes": "0:1", "command": ["b"]}]
 
 
+def test_seeds_of_a_recording_that_goes_are_left_out() -> None:
+    """Also of one that has kept nothing: all of these were tried."""
+    one = [
+        {"episodes": "0:2", "discarded_seeds": ["5"]},
+        {"episodes": "2:3", "discarded_seeds": ["7", None], "left_out_seeds": ["6"]},
+        {"episodes": "3:3", "discarded_seeds": ["9"]},
+    ]
+    other = [{"episodes": "0:1", "discarded_seeds": ["4"]}]
+    found = combined([(one, {0: 0}), (other, {0: 1}), (one, {1: 2})])["recordings"]
+    assert [(e["episodes"], e["discarded_seeds"], e.get("left_out_seeds")) for e in found] == [
+        ("0:1,2:3", ["5"], None),
+        ("1:2", ["4"], ["7", None, "6", "9"]),
+    ]
+    # What several have recorded as one is told by those who have made the attempts.
+    assert "left_out_seeds" not in provenance.as_one({"recordings": [found[1]]}, 3, ["4"])["recordings"][0]
+
+
 def test_a_session_of_others_has_their_models(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     roots = []
     for number, name in enumerate("ab"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -157,3 +158,19 @@ def test_the_command_leaves_out_what_is_there(tmp_path: Path, monkeypatch: Any) 
     wanted = begun(tmp_path / "one")
     recorded(lr.vector.shared(**custom(tmp_path / "one", **SETTINGS, resume=wanted)), 12)
     assert as_lanes(made) == as_lanes(wanted)
+
+
+def test_where_nothing_is_kept_the_session_says_which_seeds_were_tried(tmp_path: Path) -> None:
+    """As it does of lanes in one process."""
+    here = begun(tmp_path)
+    there = here.with_name("there")
+    shutil.copytree(here, there)
+    for session, wrapped in ((here, lr.vector.shared), (there, lambda **given: away(**given)[1])):
+        wrap = wrapped(**custom(tmp_path, **SETTINGS, resume=session))
+        steps_of = envs(wrap, (2, 3), succeeds=lambda episode: False)
+        run(steps_of, 5)
+        steps_of.close()
+    found = [[one["discarded_seeds"] for one in check_session(path).provenance] for path in (here, there)]
+    assert found[0] == found[1]
+    assert {*found[0][1]} > {"7", "8"}
+    assert folders(tmp_path) == sorted([here.name, there.name])

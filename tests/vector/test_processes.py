@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -63,7 +64,9 @@ def test_one_session_comes_out(tmp_path: Path) -> None:
 def test_what_is_said_of_a_lane(tmp_path: Path) -> None:
     with lr.RecordSession(started(lr.vector.shared(**custom(tmp_path, tasks=["lift", "push"])), (None, None))) as envs:
         envs.reset()
-        envs.annotate(1, rating=4)
+        # Any word: some of them are parameters on the way.
+        words = dict.fromkeys(("self", "lane", "name", "verb", "args", "said", "kwargs"), "any")
+        envs.annotate(1, rating=4, **words)
         envs.call("annotate", operator="Ada")
         envs.set_task(1, lane=np.int64(0))
         step(envs)
@@ -82,7 +85,8 @@ def test_what_is_said_of_a_lane(tmp_path: Path) -> None:
     assert table["length"] == [3, 1]
     assert table["success"] == [False, True]
     assert table["tasks"] == [["push"], ["lift"]]
-    assert table["annotations"] == ['{"operator": "Ada"}', '{"rating": 4, "operator": "Ada"}']
+    said = [json.loads(one) for one in table["annotations"]]
+    assert said == [{"operator": "Ada"}, {"rating": 4, "operator": "Ada", **words}]
 
 
 def test_spawned_ones_whose_vector_environment_is_closed_by_itself(tmp_path: Path) -> None:
