@@ -10,6 +10,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.edit.convert import session_to_koyu
+from lucky_recorder.session.check import check_session as faults_of
 from lucky_recorder.testing import check_session
 from tests.recorder.physics import Cart, push
 from tests.rollouts.test_render import CAMERAS, LIDARS, XML, carts
@@ -110,3 +111,18 @@ def test_what_is_asked_for_is_drawn_instead_of_what_the_session_says(tmp_path: P
     session = check_session(tmp_path / "drawn")
     assert ([*session.cameras], session.lidars, session.to_draw) == (["ride"], (), None)
     assert not (tmp_path / "drawn/videos/observation.masks.side").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"to_draw": 7}, "to_draw is 7, expected settings"),
+        ({"to_draw_calibration": []}, "to_draw_calibration beside"),
+        ({"states_path": None}, "and no states that it could be drawn of"),
+    ],
+)
+def test_check_says_what_is_wrong_with_a_plan(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    path = carts(tmp_path / "later", episodes=1, render="deferred")
+    info = {**json.loads((path / "meta/info.json").read_text()), **changed}
+    (path / "meta/info.json").write_text(json.dumps({name: said for name, said in info.items() if said is not None}))
+    assert any(told in fault.message for fault in faults_of(path))
