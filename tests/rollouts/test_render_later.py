@@ -12,6 +12,7 @@ import lucky_recorder as lr
 from lucky_recorder.edit.convert import session_to_koyu
 from lucky_recorder.session.check import check_session as faults_of
 from lucky_recorder.testing import check_session
+from lucky_recorder.video import encoder
 from tests.recorder.physics import Cart, push
 from tests.rollouts.test_render import CAMERAS, LIDARS, XML, carts
 
@@ -126,3 +127,37 @@ def test_check_says_what_is_wrong_with_a_plan(tmp_path: Path, changed: dict[str,
     info = {**json.loads((path / "meta/info.json").read_text()), **changed}
     (path / "meta/info.json").write_text(json.dumps({name: said for name, said in info.items() if said is not None}))
     assert any(told in fault.message for fault in faults_of(path))
+
+
+def test_a_stream_that_fails_costs_its_episode_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = recorded(tmp_path / "later", range(3), render="deferred")
+    written = 0
+    write = encoder.VideoEncoder.write
+
+    def fails(self: encoder.VideoEncoder, *given: Any, **named: Any) -> None:
+        nonlocal written
+        written += 1
+        if written == 30:
+            raise OSError("the disk is gone")
+        write(self, *given, **named)
+
+    monkeypatch.setattr(encoder.VideoEncoder, "write", fails)
+    told = "the disk is gone; 1 of 3 episodes are drawn, .*; the same call draws the others"
+    with pytest.raises(lr.StreamError, match=told):
+        lr.render(path, tmp_path / "drawn")
+    shards = tmp_path / "drawn.shards"
+    assert not [*shards.rglob("*.tmp")]
+    assert not (tmp_path / "drawn").exists()
+    lr.render(path, tmp_path / "drawn")
+    assert len(check_session(tmp_path / "drawn")) == 3
+    assert not shards.exists()
+
+
+def test_what_was_trimmed_is_drawn(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "later", range(2), render="deferred", lidars=LIDARS)
+    lr.trim(path, tmp_path / "short", start=1, end=2)
+    lr.render(tmp_path / "short", tmp_path / "drawn")
+    session = check_session(tmp_path / "drawn")
+    assert [e.length for e in session] == [3, 3]
+    with session.episode(1).frames("side") as frames:
+        assert len(frames) == 3
