@@ -104,6 +104,7 @@ def test_copies_without_pictures_say_that_they_are_still_to_be_drawn(tmp_path: P
     with pytest.warns(RuntimeWarning, match="its pictures are still to be drawn"):
         session_to_koyu(path, lr.KoyuSettings("bundles", path=tmp_path / "bundles"))
     assert "pictures that are still to be drawn" in lr.lerobot_view(path, tmp_path / "copy").left_out
+    assert lr.Session(tmp_path / "copy").to_draw is None
 
 
 def test_what_is_asked_for_is_drawn_instead_of_what_the_session_says(tmp_path: Path) -> None:
