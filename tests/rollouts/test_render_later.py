@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import mujoco
 import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.edit.convert import session_to_koyu
+from lucky_recorder.rollouts.drawing import noise_key
 from lucky_recorder.session.check import check_session as faults_of
 from lucky_recorder.testing import check_session
 from lucky_recorder.video import encoder
@@ -162,3 +165,39 @@ def test_what_was_trimmed_is_drawn(tmp_path: Path) -> None:
     assert [e.length for e in session] == [3, 3]
     with session.episode(1).frames("side") as frames:
         assert len(frames) == 3
+
+
+def ticking(folder: Path, control_hz: int, **settings: Any) -> Path:
+    model = mujoco.MjModel.from_xml_string(XML)
+    data = mujoco.MjData(model)
+    observer = lr.Observer(
+        model=model, data=data, output_dir=folder, data_hz=50, control_hz=control_hz, cameras=CAMERAS,
+        record_masks=True, **settings,
+    )  # fmt: skip
+    observer.start_recording()
+    for _ in range(4 * control_hz // 50):
+        observer.tick()
+        mujoco.mj_step(model, data, 200 // control_hz)
+    observer.end_current_episode(True)
+    observer.stop_recording()
+    assert observer.session_path is not None
+    return observer.session_path
+
+
+def test_episodes_of_other_ticks_are_drawn_each_at_its_own(tmp_path: Path) -> None:
+    parts = [ticking(tmp_path / str(hz), hz, render="deferred") for hz in (50, 100)]
+    lr.merge(parts, tmp_path / "all")
+    lr.render(tmp_path / "all", tmp_path / "drawn")
+    known = [lr.Session(ticking(tmp_path / f"live{hz}", hz, keep_states=True)) for hz in (50, 100)]
+    for one, other in zip(check_session(tmp_path / "drawn"), known, strict=True):
+        for name in ("side", "side_depth", "ride"):
+            assert one.video_path(name).read_bytes() == other.episode(0).video_path(name).read_bytes()
+
+
+@pytest.mark.parametrize(("seed", "key"), [(None, "attempt 2"), ("7", "seed 7")])
+def test_states_of_earlier_versions_do_not_say_what_noise_is_keyed_by(seed: str | None, key: str) -> None:
+    episode = SimpleNamespace(index=2, seed=seed, states_path=lambda: Path("file"))
+    assert noise_key(episode, SimpleNamespace(about={})) == key  # type: ignore[arg-type]
+    for said in (7, "", "a" * 2000):
+        with pytest.raises(lr.FormatError, match="its footer says noise="):
+            noise_key(episode, SimpleNamespace(about={"noise": said}))  # type: ignore[arg-type]
