@@ -69,10 +69,10 @@ def main() -> None:
                 used = f"{cpu / wall:.2f} cores used on average, {cpu / asked.episodes:.2f} s of CPU an episode"
                 print(f"{workers} workers: {wall:6.2f} s, {used}; load {os.getloadavg()[0]:.1f}", flush=True)
     (alone, cpu), (together, cpu_together) = best[1], best[asked.workers]
-    ratio, free = alone / together, alone / (cpu_together / min(asked.workers, cores))
+    ratio, free = alone / together, asked.workers * cpu / cpu_together
     most = min(float(asked.workers), cores / (cpu / alone))
     print(f"{ratio:.2f} times as fast with {asked.workers} workers; the machine has {cores} cores")
-    print(f"by the CPU time of the workers, on cores that nobody else wants: {free:.2f} times")
+    print(f"by the CPU time that an episode takes, with a core for each process: {free:.2f} times")
     print(f"one process kept {cpu / alone:.2f} of them busy, so {most:.2f} times is the most that they can give")
 
 
