@@ -68,9 +68,11 @@ def main() -> None:
                 best[workers] = min((wall, cpu), best.get(workers, (wall, cpu)))
                 used = f"{cpu / wall:.2f} cores used on average, {cpu / asked.episodes:.2f} s of CPU an episode"
                 print(f"{workers} workers: {wall:6.2f} s, {used}; load {os.getloadavg()[0]:.1f}", flush=True)
-    (alone, cpu), ratio = best[1], best[1][0] / best[asked.workers][0]
+    (alone, cpu), (together, cpu_together) = best[1], best[asked.workers]
+    ratio, free = alone / together, asked.workers * cpu / cpu_together
     most = min(float(asked.workers), cores / (cpu / alone))
     print(f"{ratio:.2f} times as fast with {asked.workers} workers; the machine has {cores} cores")
+    print(f"by the CPU time that an episode takes, with a core for each process: {free:.2f} times")
     print(f"one process kept {cpu / alone:.2f} of them busy, so {most:.2f} times is the most that they can give")
 
 

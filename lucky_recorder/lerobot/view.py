@@ -19,7 +19,7 @@ from lucky_recorder.episode import clock, keys
 from lucky_recorder.episode.statistics import ColumnStatistics
 from lucky_recorder.errors import FormatError
 from lucky_recorder.lerobot.plan import Plan, planned
-from lucky_recorder.session import layout
+from lucky_recorder.session import later, layout
 from lucky_recorder.session.checks.vectors import values
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import STATES_PATH
@@ -260,7 +260,8 @@ def _info(plan: Plan, frames: int) -> dict[str, Any]:
         # The names of flags are those of bits, for every robot the same.
         own = features.keys() - set(keys.LEADING)
         features = {key: _of_one_robot(f, plan.robot) if key in own else f for key, f in features.items()}
-    info = {key: value for key, value in plan.session.info.items() if key not in ("video_path", STATES_PATH)}
+    said = later.taken_away(plan.session.info)
+    info = {key: value for key, value in said.items() if key not in ("video_path", STATES_PATH)}
     paths = {"data_path": layout.DATA_PATH} | ({"video_path": layout.VIDEO_PATH} if shown else {})
     robots = plan.session.robots
     return (
