@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -121,6 +122,10 @@ class Shared(NamedTuple):
     sensors: Mapping[str, Any] = {}
 
 
+# The cameras or sensors whose files, of a name and an ending, lie in the folder.
+Names = dict[tuple[re.Pattern[str], str], list[str]]
+
+
 class Known(NamedTuple):
     """What there is to know of a session before its episodes are looked at one by one; it can be pickled."""
 
@@ -130,6 +135,7 @@ class Known(NamedTuple):
     declared: Declared
     descriptions: list[str] | None
     files: frozenset[str]
+    names: Names
     is_measured: bool
     shared: Shared
 
@@ -144,6 +150,7 @@ class Evidence:
         progress: How far the check has come.
         frames: Video frames looked at so far.
         shared: What the first episodes say, in the evidence of a part.
+        names: What `unlisted.names` has found; the same for all parts.
     """
 
     def __init__(self, path: Path, decode: bool = True, progress: Progress | None = None) -> None:
@@ -153,6 +160,7 @@ class Evidence:
         self.unreadable: dict[str, str] = {}
         self.frames = 0
         self.shared = Shared()
+        self.names: Names = {}
         self._kept = Kept()
         self._notes: dict[str, bytes | None] = {}
 
@@ -162,7 +170,7 @@ class Evidence:
         one = cls(known.path, known.decode, progress)
         one.info, one.declared, one.descriptions = known.info, known.declared, known.descriptions
         one.files, one.shared, one.episodes = known.files, known.shared, episodes
-        one.is_measured = known.is_measured
+        one.is_measured, one.names = known.is_measured, known.names
         return one
 
     def known(self, shared: Shared) -> Known:
@@ -174,6 +182,7 @@ class Evidence:
             self.declared,
             self.descriptions,
             self.files,
+            self.names,
             self.is_measured,
             shared,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from lucky_recorder.session.checks.declared import DeclaredStream
 from lucky_recorder.session.checks.evidence import Evidence, Fault, Listed, video_file
@@ -16,8 +15,6 @@ NAME = "[^/]+"
 MASKS = re.compile(rf"videos/observation\.masks\.({NAME})/chunk-\d{{3}}/file-\d{{3}}\.(?:mp4|json)")
 RGBD = re.compile(rf"videos/observation\.images\.({NAME})_rgbd/chunk-\d{{3}}/file-\d{{3}}\.mkv")
 LIDAR = re.compile(rf"data/chunk-\d{{3}}/lidar-({NAME})-\d{{3,}}\.(?:parquet|json|mp4)")
-# What was found among the files of a session that is being checked.
-_known: WeakKeyDictionary[frozenset[str], dict[tuple[re.Pattern[str], str], list[str]]] = WeakKeyDictionary()
 
 
 class Twins(NamedTuple):
@@ -39,7 +36,7 @@ class Twins(NamedTuple):
 def names(evidence: Evidence, pattern: re.Pattern[str], suffix: str = "") -> list[str]:
     """Return the names of the cameras or sensors whose files, of a suffix if one is given, lie in the folder."""
     # Asked for every episode, and there may be thousands of them: the files are gone through once.
-    known = _known.setdefault(evidence.files, {})
+    known = evidence.names
     if (pattern, suffix) not in known:
         found = (pattern.fullmatch(file) for file in evidence.files if file.endswith(suffix))
         known[pattern, suffix] = sorted({match[1] for match in found if match})

@@ -46,6 +46,9 @@ def looked_at(evidence: Evidence, workers: int) -> Iterator[Looked]:
 
 def _in_processes(session: Known, pieces: Iterator[list[Listed]], workers: int) -> Iterator[Looked]:
     """Hand out the pieces: never more than a few wait, and what is not begun is not when this is broken off."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # The caller's script runs again in each process, and comes here again: a pool would wait for itself.
+        raise BrokenProcessPool
     # Spawned: a process that is forked beside threads may hold a lock of theirs for ever.
     spawning = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawning, initializer=_begin, initargs=(session,)) as pool:

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,20 @@ def test_a_process_that_is_ended_from_outside(good: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(workers, "_begin", _die)
     with pytest.raises(lr.WorkerDiedError, match=r"was ended from outside.*check with fewer workers"):
         check_session(good, workers=2)
+
+
+def test_a_script_without_a_main_guard_is_told(good: Path, tmp_path: Path) -> None:
+    """Each process runs the script again, and would begin processes in its turn."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from lucky_recorder.session.checks import pieces\npieces._MOST_EPISODES = 2\n"
+        "from lucky_recorder.session.check import check_session\n"
+        f"check_session({str(good)!r}, decode=False, workers=2)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    assert "WorkerDiedError" in done.stderr
+    assert "if __name__ == '__main__':" in done.stderr
 
 
 def test_how_many_there_may_be(good: Path) -> None:
