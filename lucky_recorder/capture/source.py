@@ -177,7 +177,7 @@ class Source:
         simulation, level = self._attached.simulation, self._attached.level
         if simulation is None or level is Sync.NOTHING:
             return None
-        return lambda: simulation.sync(level)
+        return simulation.bringing(level)
 
     @property
     def snapshot(self) -> Callable[[int], list[Snapshot]] | None:

@@ -260,4 +260,4 @@ def _places(size: int) -> list[slice]:
 
 def _added_up(view: NDArray[Any]) -> tuple[Any, Any]:
     """Return what makes one number of an array: its list, to be added up; or itself, to be multiplied with itself."""
-    return (view.tolist, None) if view.ndim == 1 and view.size <= FEW else (view, view.dot)
+    return (view.data.tolist, None) if view.ndim == 1 and view.size <= FEW else (view, view.dot)

@@ -89,12 +89,21 @@ class Simulation:
             CaptureError: If that would call a callback of the user's a second time; see `refusal`. Names the settings
                 that need it.
         """
-        self._copy(self.model, self.data, self.private)
-        try:
-            for stage in self._stages[level]:
-                stage(self.model, self.private)
-        except CaptureError as error:
-            raise self._explained(level, error) from None
+        self.bringing(level)()
+
+    def bringing(self, level: Sync) -> Callable[[], None]:
+        """Return a function that does what `sync` does. It has all it needs at hand: it runs at every tick."""
+        model, data, private, copy, stages = self.model, self.data, self.private, self._copy, self._stages[level]
+
+        def bring() -> None:
+            copy(model, data, private)
+            try:
+                for stage in stages:
+                    stage(model, private)
+            except CaptureError as error:
+                raise self._explained(level, error) from None
+
+        return bring
 
     def _explained(self, level: Sync, error: CaptureError) -> CaptureError:
         """Return an error with the settings in it that need that much, as they are named when they are set up."""

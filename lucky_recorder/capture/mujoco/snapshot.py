@@ -5,7 +5,6 @@ Drawing and scanning is the worker's; all it gets is a scene or a state.
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import weakref
 
@@ -42,6 +41,9 @@ class ScenePool:
     An interrupt may lose one between any two lines. So scenes are not counted: another is made for each that is gone.
     Where two threads step lanes at once, a few more may be made than are allowed.
 
+    Attributes:
+        has_flags: Whether some camera draws with other flags than a new scene has.
+
     Args:
         model: The model that scenes are made after.
         cameras: How many scenes may wait for steps.
@@ -50,6 +52,7 @@ class ScenePool:
 
     def __init__(self, model: mujoco.MjModel, cameras: int, timeout_s: float) -> None:
         self._model = model
+        self.has_flags = False
         self._timeout = timeout_s
         self._free: queue.SimpleQueue[mujoco.MjvScene] = queue.SimpleQueue()
         # One tick takes as many as there are cameras, and the worker gets none of them before the tick is complete.
@@ -69,8 +72,13 @@ class ScenePool:
         Raises:
             WorkerStalledError: If none came back within the worker's time.
         """
-        with contextlib.suppress(queue.Empty):
+        try:
             return self._free.get_nowait()
+        except queue.Empty:
+            return self._another()
+
+    def _another(self) -> mujoco.MjvScene:
+        """Return a new scene, or wait for one where there are as many as there may be."""
         self._made = [made for made in self._made if made() is not None]
         if len(self._made) < self._most:
             return self._make()
@@ -104,6 +112,7 @@ def capture_camera(
     """
     view = view_of(simulation.model, camera)
     option, rendering = _option_of(camera), _rendering_of(camera)
+    pool.has_flags |= bool((rendering != mujoco.MjvScene().flags).any())
     everything = int(mujoco.mjtCatBit.mjCAT_ALL)
     model, data = simulation.model, simulation.private
     aim, update = mujoco.mjv_updateCamera, mujoco.mjv_updateScene
@@ -114,7 +123,8 @@ def capture_camera(
         aim(model, data, view, scene)
         update(model, data, option, None, view, everything, scene)
         # Each time: another camera's flags may have been in this scene before.
-        scene.flags[:] = rendering
+        if pool.has_flags:
+            scene.flags[:] = rendering
 
     def capture() -> SceneSnapshot:
         scene = pool.borrow()
