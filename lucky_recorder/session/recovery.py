@@ -279,8 +279,7 @@ class _Planner:
         name = self._folder.data_file(row)
         why = self._found.broken.get(name) or self._why.get(index) or f"{name} does not hold it as meta/episodes says"
         which = "is not whole"
-        if gap < index:
-            # Nothing lists the one before it, which is the one that nobody has any more.
+        if gap < index:  # nothing lists that one
             which, why = f"episode {gap} before it is not whole", self._why.get(gap) or "its rows are missing"
         return (
             f"episode {index} is listed, and {which}: {why}. An interrupted recording leaves nothing like this: "
