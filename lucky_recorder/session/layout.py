@@ -35,6 +35,7 @@ MODEL_FILE = re.compile(rf"{MODELS}/(?P<sha256>[0-9a-f]{{64}})\.(?:mjb|xml)")
 # Sums of all other files, where somebody has asked for them.
 CHECKSUMS_PATH = "meta/checksums.json"
 UNFINISHED_SUMS = CHECKSUMS_PATH + TEMPORARY
+LIST_FILE = re.compile(rf"{EPISODES}/chunk-\d{{3}}/file-\d{{3}}\.parquet")
 DATA_FILE = re.compile(rf"{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet")
 # With several episodes per file each waits as a whole file of its own, its spool, until the data file is assembled.
 SPOOL = re.compile(rf"(?P<file>{DATA}chunk-\d{{3}}/file-\d{{3}}\.parquet)\.(?P<episode>\d{{1,9}})\.tmp")

@@ -176,6 +176,15 @@ def write_episodes(path: Path, schema: pa.Schema, episodes: Sequence[Mapping[str
     _write_parquet(path, pa.Table.from_pylist(numbered, schema=schema))
 
 
+def write_list(path: Path, table: pa.Table) -> None:
+    """Write a file of ``meta/episodes`` again that has got another name: each row says where it stands."""
+    for column, number in zip((keys.META_CHUNK, keys.META_FILE), layout.place_of(path), strict=True):
+        if column in table.column_names:
+            numbers = pa.array([number] * table.num_rows, pa.int64())
+            table = table.set_column(table.column_names.index(column), column, numbers)
+    _write_parquet(path, table)
+
+
 def write_tasks(path: Path, tasks: Sequence[str]) -> None:
     """Write ``tasks.parquet``: the description is the table's pandas index (spec: tasks.parquet)."""
     described = list(tasks) or [keys.DEFAULT_TASK]

@@ -27,8 +27,11 @@ def is_own(name: str) -> bool:
 
 
 def files_of(files: Folder) -> list[str]:
-    """List the files of ``meta/episodes``, in order."""
-    return [name for name in files.files(layout.EPISODES) if name.endswith(".parquet")]
+    """List the files of ``meta/episodes``, in order.
+
+    What begins with a dot is no list: some systems put a note of their own beside each file, under such a name.
+    """
+    return [n for n in files.files(layout.EPISODES) if n.endswith(".parquet") and "/." not in n]
 
 
 def mixed(schemas: Mapping[str, pa.Schema]) -> dict[str, dict[pa.DataType, str]]:

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, metadata, provenance, rebuilt, stored, whole
+from lucky_recorder.session import layout, lists, metadata, provenance, rebuilt, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import WHEN, episodes_schema, has_about, streams_of
@@ -27,7 +29,6 @@ from lucky_recorder.storage.aside import SetAside, refuse_linked, set_aside
 from lucky_recorder.storage.untrusted import Folder, format_errors, reason
 from lucky_recorder.storage.write import TEMPORARY, storage_errors
 
-_META_FILE = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
 _FOLDERS = (keys.DATA, keys.VIDEOS, keys.STATES, layout.META)
 _UNFINISHED = "incomplete: it was being written when the recording was cut short"
 _OF_NONE = "of an episode whose rows were not finished when the recording was cut short"
@@ -44,7 +45,8 @@ class Plan(NamedTuple):
         served: Spools whose episodes are in their data file: they go.
         set_aside: What is put under ``lost+found/``, in this order.
         writes_meta: Whether ``meta/`` has to be written.
-        writes: Files under ``meta/episodes`` that stay.
+        order: What becomes of the files of ``meta/episodes``.
+        columns: The columns of new ones.
         is_listed: Whether it is a session that can be read when this is done, be it one without an episode.
         freed: The reserve of a recording that did not end: it goes first.
         is_view: Whether it is a copy for LeRobot, of which nothing was recorded.
@@ -59,7 +61,8 @@ class Plan(NamedTuple):
     served: tuple[str, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
     writes_meta: bool = False
-    writes: int = 0
+    order: lists.Order = lists.Order()
+    columns: pa.Schema | None = None
     is_listed: bool = False
     freed: tuple[str, ...] = ()
     is_view: bool = False
@@ -192,29 +195,16 @@ class _Planner:
         self._held = {row[keys.EPISODE_INDEX]: row for row in found.rows}
         self._names = _files(folder.path)
         self._why: dict[int, str] = {}
-        self._listed, self._writes = self._list()
-
-    def _list(self) -> tuple[dict[int, Row], int]:
-        """Return what ``meta/episodes`` lists, and of how many files; nothing where it has to be made anew."""
-        names = [n for n in self._names if n.startswith(f"{layout.EPISODES}/") and TEMPORARY not in n]
-        per_chunk = self._folder.files_per_chunk
-        is_numbered = names == [_META_FILE.format(*divmod(n, per_chunk)) for n in range(len(names))]
-        try:
-            rows = self._folder.listed.to_pylist()
-        except FormatError:
-            rows, is_numbered = [], False
-        if is_numbered and [row[keys.EPISODE_INDEX] for row in rows] == list(range(len(rows))):
-            return {row[keys.EPISODE_INDEX]: row for row in rows}, len(names)
-        # The data files carry all of it: the list is written anew.
-        self._folder.listed = stored.no_episodes()
-        return {}, 0
+        self._lists = lists.read(folder.files)
+        self._listed = {row[keys.EPISODE_INDEX]: row for row in lists.rows_of(self._lists.table)}
+        self._folder.listed = self._lists.table
 
     def plan(self) -> Plan:
         kept = self._chain()
         for index, row in self._listed.items():
             if index >= len(kept):
-                raise FormatError(f"{self._path}: {self._damage(index, row)}")
-        unlisted = tuple(row for row in kept if row[keys.EPISODE_INDEX] not in self._listed)
+                raise FormatError(f"{self._path}: {self._damage(index, row, len(kept))}")
+        unlisted = tuple(self._with_known(row) for row in kept if row[keys.EPISODE_INDEX] not in self._listed)
         # What cannot be listed is refused now, before anything is touched.
         self._folder.table_of(unlisted)
         assembled = tuple(self._assembled(kept))
@@ -224,10 +214,11 @@ class _Planner:
         named = {*whole.names(self._folder, kept, self._names), *(name for name, _ in assembled), *consumed, *served}
         named |= {layout.INFO_PATH, layout.STATS_PATH, layout.TASKS_PATH, layout.PROVENANCE_PATH}
         named |= {n for n in self._names if layout.MODEL_FILE.fullmatch(n) or layout.STATES_MODEL.fullmatch(n)}
-        named |= {_META_FILE.format(*divmod(n, self._folder.files_per_chunk)) for n in range(self._writes)}
+        named |= self._lists.files.keys()
         strays = [name for name in self._names if name not in named]
         aside = [SetAside(name, self._reason(name, len(kept))) for name in strays if layout.is_own_file(name)]
-        is_right = not unlisted and self._folder.is_current and self._lists(tasks)
+        order = lists.order(self._lists, unlisted, self._folder.files_per_chunk)
+        is_right = not any(order) and self._folder.is_current and self._says_tasks(tasks)
         return Plan(
             episodes=tuple(kept),
             unlisted=unlisted,
@@ -237,11 +228,12 @@ class _Planner:
             set_aside=tuple(sorted(aside, key=_by_weight)),
             left=_left(strays),
             writes_meta=not is_right,
-            writes=self._writes,
+            order=order,
+            columns=self._columns(unlisted),
             is_listed=True,
         )
 
-    def _lists(self, tasks: Sequence[str]) -> bool:
+    def _says_tasks(self, tasks: Sequence[str]) -> bool:
         """Tell whether ``meta/`` itself has these tasks: what data files carry of them, other readers do not know."""
         return self._folder.listed_tasks == tasks and self._folder.info.get("total_tasks") == len(tasks)
 
@@ -251,7 +243,7 @@ class _Planner:
         first = 0
         for index in itertools.count():
             row = self._held.get(index)
-            if row is None or row["dataset_from_index"] != first or self._differs(row):
+            if row is None or row["dataset_from_index"] != first or self._differs(row, self._listed.get(index)):
                 return kept
             is_listed = index in self._listed
             try:
@@ -264,9 +256,18 @@ class _Planner:
             first = row["dataset_to_index"]
         raise AssertionError
 
-    def _differs(self, row: Row) -> bool:
+    def _with_known(self, row: Row) -> Row:
+        listed = self._lists.known.get(row[keys.EPISODE_INDEX])
+        return self._lists.with_known(row, agrees=listed is not None and not self._differs(row, listed))
+
+    def _columns(self, unlisted: Sequence[Row]) -> pa.Schema:
+        """Return the columns of new files of ``meta/episodes``."""
+        noted = self._lists.noted if any(name in row for row in unlisted for name in self._lists.noted.names) else ()
+        has_them, streams = has_about(self._folder.listed, unlisted), streams_of(self._folder.features)
+        return episodes_schema(streams, has_them, noted, has_states=self._folder.has_states)
+
+    def _differs(self, row: Row, listed: Row | None) -> bool:
         """Tell whether ``meta/episodes`` says other things of an episode than its own file."""
-        listed = self._listed.get(row[keys.EPISODE_INDEX])
         if listed is None:
             return False
         # What somebody has added to the list, no file need say; nor does any say when it was recorded.
@@ -274,11 +275,14 @@ class _Planner:
         own = {*row, *episodes_schema(streams_of(self._folder.features), has_states=True).names} - apart
         return {k: v for k, v in listed.items() if v is not None and k in own} != row
 
-    def _damage(self, index: int, row: Row) -> str:
+    def _damage(self, index: int, row: Row, gap: int) -> str:
         name = self._folder.data_file(row)
         why = self._found.broken.get(name) or self._why.get(index) or f"{name} does not hold it as meta/episodes says"
+        which = "is not whole"
+        if gap < index:  # nothing lists that one
+            which, why = f"episode {gap} before it is not whole", self._why.get(gap) or "its rows are missing"
         return (
-            f"episode {index} is listed, and is not whole: {why}. An interrupted recording leaves nothing like this: "
+            f"episode {index} is listed, and {which}: {why}. An interrupted recording leaves nothing like this: "
             "bring the file back from a copy; nothing was changed"
         )
 
@@ -320,6 +324,8 @@ class _Planner:
         return known
 
     def _reason(self, name: str, kept: int) -> str:
+        if why := self._lists.broken.get(name):
+            return why
         if why := self._found.broken.get(name):
             return f"not whole: {why}"
         episode = whole.episode_of(name, self._folder.files_per_chunk, self._rows_of(name))
@@ -367,19 +373,13 @@ def carry_out(path: Path, planned: Plan) -> None:
 def _write_meta(path: Path, planned: Plan) -> None:
     """Write ``meta/`` in the order of a recording: no file lists what is not there before it."""
     folder = SessionFolder(path)
-    chunking = layout.Chunking(folder.files_per_chunk)
     if not folder.files.has(layout.TASKS_PATH) or folder.listed_tasks != list(planned.tasks):
         metadata.write_tasks(path / layout.TASKS_PATH, planned.tasks)
-    if planned.unlisted:
-        schema = episodes_schema(streams_of(folder.features), _has_about(folder, planned), has_states=folder.has_states)
-        metadata.write_episodes(layout.episodes_path(path, chunking.metadata(planned.writes)), schema, planned.unlisted)
+    if planned.columns is not None:
+        lists.carry_out(path, planned.order, planned.columns, folder.files_per_chunk)
     totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
     provenance.settle(path, len(planned.episodes) - len(planned.unlisted), len(planned.episodes))
     metadata.write_totals(path, folder.info, len(planned.tasks), totals)
-
-
-def _has_about(folder: SessionFolder, planned: Plan) -> bool:
-    return has_about(folder.listed if planned.writes else stored.no_episodes(), planned.unlisted)
 
 
 def _remove(path: Path, names: Sequence[str]) -> None:

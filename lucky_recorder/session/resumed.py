@@ -19,7 +19,7 @@ from lucky_recorder.episode.schema import Schema
 from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, likeness, noted, rebuilt, recovery
+from lucky_recorder.session import layout, likeness, lists, noted, rebuilt, recovery
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import ABOUT_COLUMNS, has_about
 from lucky_recorder.session.folder import SessionFolder
@@ -130,7 +130,7 @@ def complete(root: Path, schema: Schema | None) -> Before:
             "info.json goes on to say how it was then"
         )
     totals = rebuilt.totals(folder, [Episode(folder, row) for row in planned.episodes])
-    writes = sum(name.startswith(f"{layout.EPISODES}/") for name in folder.files.files(layout.META))
+    writes = len(lists.names(folder.files))
     is_told = has_about(folder.listed)
     if not is_told:
         named = ", ".join(name for name, _ in ABOUT_COLUMNS)

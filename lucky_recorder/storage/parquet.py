@@ -97,14 +97,22 @@ class ParquetFile:
     def _batches(self, groups: Sequence[int], columns: Sequence[str] | None) -> Iterator[_Batch]:
         """Cut row groups into batches; one that is large is one of its own."""
         together, cost = list[int](), _Cost(0, 0)
+        # Texts in lists and structs, read as they are stored, the library cannot put together for several row groups.
+        most = -1 if self._has_nested_texts(columns) else _BATCH_BYTES
         for group in groups:
             more = self._cost_of(group, columns)
-            if together and sum(cost) + sum(more) > _BATCH_BYTES:
+            if together and sum(cost) + sum(more) > most:
                 yield _Batch(together, cost)
                 together, cost = [], _Cost(0, 0)
             together.append(group)
             cost = cost.plus(more)
         yield _Batch(together, cost)
+
+    def _has_nested_texts(self, columns: Sequence[str] | None) -> bool:
+        leaves = map(self.metadata.schema.column, range(len(self.metadata.schema.names)))
+        return any(
+            leaf.physical_type == _TEXT and leaf.path != leaf.name and _is_asked(leaf, columns) for leaf in leaves
+        )
 
     def _affordable(self, groups: Sequence[int], columns: Sequence[str] | None) -> list[_Batch]:
         """Cut row groups into batches; refuse what would take too much memory."""
@@ -146,7 +154,7 @@ class ParquetFile:
         leaves = (self.metadata.schema.column(i) for i in range(group.num_columns))
         cost = _Cost(0, 0)
         for i, leaf in enumerate(leaves):
-            if columns is None or any(leaf.path == c or leaf.path.startswith(f"{c}.") for c in columns):
+            if _is_asked(leaf, columns):
                 cost = cost.plus(self._leaf_cost(leaf, self._pages(number, i), group.num_rows))
         return cost
 
@@ -185,6 +193,10 @@ class ParquetFile:
         is_text = leaf.physical_type == _TEXT
         kept = values * width + (rows * _OFFSET if is_nested else 0) + (_COPIES * found.unpacked if is_text else 0)
         return _Cost(kept, (values * _LEVELS if is_nested else 0) + (0 if is_text else found.largest))
+
+
+def _is_asked(leaf: pq.ColumnSchema, columns: Sequence[str] | None) -> bool:
+    return columns is None or any(leaf.path == c or leaf.path.startswith(f"{c}.") for c in columns)
 
 
 class _Cost(NamedTuple):

@@ -235,6 +235,21 @@ def _copy(source: Path, target: Path) -> None:
         raise
 
 
+def rename(source: Path, target: Path) -> None:
+    """Give a file another name, durably.
+
+    Raises:
+        StorageError: If there is something of that name, or the file system refuses.
+    """
+    with storage_errors(target):
+        make_folder(target.parent)
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        os.rename(source, target)
+        for folder in {target.parent, source.parent}:
+            sync_folder(folder)
+
+
 def taken_away(files: Iterable[Path]) -> Path | None:
     """Remove files, one after another; returns the first that the disk keeps."""
     for path in files:

@@ -137,3 +137,29 @@ def test_rows_may_be_bounded(tmp_path: Path, rows: int) -> None:
         return
     with pytest.raises(FormatError, match="6 rows; at most 5 are read"):
         folder.table("x.parquet", 5)
+
+
+NESTED = [
+    pa.array([["a", "b"], [], None, ["b"]]),
+    pa.array([{"by": "ada"}, {"by": None}, None, {"by": "ada"}]),
+    pa.array([[("a", "b")], [], None, [("a", "c")]], pa.map_(pa.string(), pa.string())),
+    pa.array([[{"by": "x"}], [], None, [{"by": "y"}]]),
+    pa.array([[["x"]], [[]], None, [["y", None]]]),
+]
+
+
+@pytest.mark.parametrize("values", NESTED, ids=[str(values.type) for values in NESTED])
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_texts_in_lists_and_structs_are_read_from_several_row_groups(
+    tmp_path: Path, values: pa.Array, rows: int
+) -> None:
+    """Others write a row group every few episodes: LeRobot, DuckDB, pandas."""
+    table = pa.table({"x": values, "n": range(len(values)), "flat.name": ["t"] * len(values)})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=rows)
+    folder = Folder(tmp_path)
+    assert folder.table("x.parquet").to_pylist() == table.to_pylist()
+    assert [row for batch in folder.batches("x.parquet") for row in batch.to_pylist()] == table.to_pylist()
+    with folder.parquet("x.parquet") as file:
+        assert file.read_row_groups(range(file.num_row_groups), ["x"]).num_rows == len(values)
+        # What holds none is read together.
+        assert len(list(file.batches(["n", "flat.name"]))) == 1

@@ -70,7 +70,7 @@ def check_meta_files(evidence: Evidence) -> Iterator[Fault]:
             yield from _check_schema(name, {c: kind for c, kind in found.items() if c in _COLUMNS}, _COLUMNS)
         return
     per_chunk = evidence.declared.files_per_chunk
-    names = [name for name in evidence.under(_FOLDER) if name.endswith(".parquet")]
+    names = [name for name in evidence.under(_FOLDER) if name.endswith(".parquet") and "/." not in name]
     for write, name in enumerate(names if per_chunk else []):
         expected = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet".format(*divmod(write, per_chunk or 1))
         if name != expected:

@@ -262,7 +262,7 @@ class Evidence:
     @cached_property
     def meta_files(self) -> dict[str, pa.Table]:
         """Every file under ``meta/episodes`` that can be read, by name, in order."""
-        names = [name for name in self.under("meta/episodes") if name.endswith(".parquet")]
+        names = [name for name in self.under("meta/episodes") if name.endswith(".parquet") and "/." not in name]
         tables = {name: self.read(name, self._meta_table) for name in names}
         return {name: table for name, table in tables.items() if table is not None}
 
