@@ -29,6 +29,7 @@ NOT_FOLLOWING = (
     "state is set by hand, or the model is changed"
 )
 CALLED = "callbacks of the user's were installed: "
+REMEMBERING = "there may be memory that no state holds, from step to step: "
 
 
 class Trail:
@@ -102,6 +103,8 @@ class Trail:
     def _begin(self) -> None:
         # Another look at the first tick may find another model.
         self._model = self._reader.model()
+        if held := self._reader.memory():
+            self._lack(REMEMBERING + ", ".join(held))
         self._note_callbacks()
 
     def _note_callbacks(self) -> None:
@@ -113,7 +116,7 @@ class Trail:
         # Where physics takes long, once is enough.
         if tick and self._reader.tried_s > _LONG_S:
             return
-        if not self._reader.follows(self._states.open[tick], self._commands.open[tick], after):
+        if self._reader.follows(self._states.open[tick], self._commands.open[tick], after) is False:
             self._lack(NOT_FOLLOWING)
 
     def after(self, tick: int, is_cut: bool) -> None:

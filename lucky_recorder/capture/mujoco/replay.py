@@ -9,19 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import names
-from lucky_recorder.capture.mujoco.states import EVERYTHING, made, next_state
+from lucky_recorder.capture.mujoco.states import MOST_STEPS, Stepper, parts
 from lucky_recorder.errors import FormatError
 
-# The parts of a state that a step makes, by MuJoCo's names; the earlier versions have not all of them.
-_PARTS = {
-    "time": "TIME",
-    "qpos": "QPOS",
-    "qvel": "QVEL",
-    "act": "ACT",
-    "history": "HISTORY",
-    "qacc_warmstart": "WARMSTART",
-    "plugin_state": "PLUGIN",
-}
 _MODEL = "model.mjb"
 
 
@@ -58,36 +48,33 @@ class Replay:
                 f"the model of MuJoCo {version} cannot be read by {mujoco.__version__} ({error}); "
                 f"install mujoco=={version}, which reads it"
             ) from error
-        self._data = mujoco.MjData(self._model)
-        self.sizes = (int(mujoco.mj_stateSize(self._model, EVERYTHING)), int(self._data.ctrl.size))
+        self._parts = parts(self._model)
+        self._stepper = Stepper(self._model)
+        self.sizes = len(self._stepper.made), int(self._model.nu)
 
     def step(
         self, before: NDArray[np.float64], commands: NDArray[np.float64], after: NDArray[np.float64]
     ) -> Unlike | None:
-        """Step a state with its commands until the time of the next, and compare; None where they are the same."""
-        model, data = self._model, self._data
-        if next_state(model, data, before, commands, float(after[0])) == made(model, data, after):
+        """Step a state with its commands until the time of the next, and compare; None where they are the same.
+
+        Raises:
+            FormatError: If no simulation steps for so long.
+        """
+        stepped = self._stepper.step(before, commands, float(after[0]))
+        if stepped is None:
+            raise FormatError(f"it leads from {before[0]:g} s to {after[0]:g} s, more than {MOST_STEPS} steps")
+        made = self._stepper.made
+        if stepped[made].tobytes() == after[made].tobytes():
             return None
-        # Once more, since the comparison has put the recorded state in the place of what was stepped.
-        next_state(model, data, before, commands, float(after[0]))
-        stepped = {part: self._part(part) for part in _PARTS}
-        mujoco.mj_setState(model, data, after, EVERYTHING)
-        for part, replayed in stepped.items():
-            recorded = self._part(part)
-            for k in range(len(replayed)):
-                if replayed[k : k + 1].tobytes() != recorded[k : k + 1].tobytes():
-                    return Unlike(self._named(part, k), float(recorded[k]), float(replayed[k]))
-        raise AssertionError
+        # As numbers of 64 bits: what is no number differs from itself, and 0 is the same as -0.
+        [k, *_] = np.flatnonzero(made & (stepped.view(np.int64) != after.view(np.int64)))
+        return Unlike(self._named(int(k)), float(after[k]), float(stepped[k]))
 
-    def _part(self, part: str) -> NDArray[np.float64]:
-        what = getattr(mujoco.mjtState, f"mjSTATE_{_PARTS[part]}", None)
-        values = np.empty(0 if what is None else mujoco.mj_stateSize(self._model, int(what)))
-        if what is not None:
-            mujoco.mj_getState(self._model, self._data, values, int(what))
-        return values
-
-    def _named(self, part: str, number: int) -> str:
+    def _named(self, value: int) -> str:
+        """Return the name of a value of a state, by its place."""
         model = self._model
+        part, place = next((part, place) for part, place in self._parts.items() if place.start <= value < place.stop)
+        number = value - place.start
         if part == "qpos":
             joint = int(np.flatnonzero(model.jnt_qposadr <= number)[-1])
         elif part in ("qvel", "qacc_warmstart"):
