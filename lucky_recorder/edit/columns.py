@@ -44,7 +44,8 @@ def field_of(name: str, stored: pa.ChunkedArray, said: Mapping[str, Any], has_st
     dtype = _DTYPES.get(kind)
     if dtype is None or (depth and dtype == keys.TEXT):
         raise FormatError(f"{where}: column {name!r} holds {stored.type}, which cannot be written anew exactly")
-    shape = shape_of(said.get("shape"))
+    # A scene without actuators has an action of no values.
+    shape = shape_of(said.get("shape"), least=0)
     if shape is None or len(shape) != depth:
         shape = _shape(stored, depth)
     return Field(name, dtype, shape, has_stats=has_stats)
@@ -55,7 +56,7 @@ def _shape(stored: pa.ChunkedArray, depth: int) -> tuple[int, ...]:
     value = next((v for v in stored.to_pylist() if v is not None), None)
     shape = []
     for _ in range(depth):
-        shape.append(len(value or ()) or 1)
+        shape.append(1 if value is None else len(value))
         value = value[0] if value else None
     return tuple(shape)
 
@@ -77,13 +78,14 @@ def exact(column: pa.ChunkedArray, field: Field, where: str) -> tuple[NDArray[An
         return texts, None
     gaps = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     held = array if gaps is None else array.drop_null()
+    count = len(held)
     for length in field.shape:
         if not pc.all(pc.equal(pc.list_value_length(held), length), min_count=0, skip_nulls=False).as_py():
             raise FormatError(f"{where}: column {field.name!r}: a list has not {length} values")
         held = held.flatten()
     if held.null_count:
         raise FormatError(f"{where}: column {field.name!r}: a list has a gap, which cannot be written anew exactly")
-    found = held.to_numpy(zero_copy_only=False).reshape(-1, *field.shape)
+    found = held.to_numpy(zero_copy_only=False).reshape(count, *field.shape)
     if gaps is None:
         return found, None
     values = np.zeros((len(array), *field.shape), field.dtype)
