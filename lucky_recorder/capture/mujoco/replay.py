@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import mujoco
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco import names
+from lucky_recorder.capture.mujoco.plugins import plugins_of
 from lucky_recorder.capture.mujoco.states import MOST_STEPS, Stepper, parts
 from lucky_recorder.errors import FormatError
 
@@ -35,21 +37,26 @@ class Replay:
     Args:
         content: The model, the bytes of an MJB file.
         version: The version of MuJoCo that wrote it.
+        plugins: The names of its plugins, as they were when it was written; None where one is not known.
 
     Raises:
-        FormatError: If MuJoCo does not read it.
+        FormatError: If MuJoCo does not read it, or its plugins are not registered here at the places where they were.
     """
 
-    def __init__(self, content: bytes, version: str) -> None:
+    def __init__(self, content: bytes, version: str, plugins: Sequence[str | None] = ()) -> None:
         try:
             self._model = mujoco.MjModel.from_binary_path(_MODEL, {_MODEL: content})
+            # Before there are data: of what is registered in a plugin's place, MuJoCo would run the code.
+            _require_plugins(self._model, plugins)
+            self._stepper = Stepper(self._model)
         except (ValueError, mujoco.FatalError) as error:
+            remedy = f"install mujoco=={version}, which reads it"
+            if version == mujoco.__version__:
+                remedy = "that is the version that wrote it, so the model is broken"
             raise FormatError(
-                f"the model of MuJoCo {version} cannot be read by {mujoco.__version__} ({error}); "
-                f"install mujoco=={version}, which reads it"
+                f"the model of MuJoCo {version} cannot be read by {mujoco.__version__} ({error}); {remedy}"
             ) from error
         self._parts = parts(self._model)
-        self._stepper = Stepper(self._model)
         self.sizes = len(self._stepper.made), int(self._model.nu)
 
     def step(
@@ -82,3 +89,21 @@ class Replay:
         else:
             return part if part == "time" else f"{part}[{number}]"
         return f"{part} of joint {names.name_of(model, 'joint', joint)!r}"
+
+
+def _require_plugins(model: mujoco.MjModel, said: Sequence[str | None]) -> None:
+    """Refuse a model whose plugins are others here, or not known.
+
+    Raises:
+        FormatError: Then; names them.
+    """
+    here = plugins_of(model)
+    if len(here) != len(said):
+        raise FormatError(f"its model has {len(here)} plugins, and its states were recorded with {len(said)}")
+    for number, (was, now) in enumerate(zip(said, here, strict=True)):
+        if was is None or was != now:
+            there = f"{now!r} is registered there" if now else "none that is known is registered there"
+            raise FormatError(
+                f"plugin {number} of its model is {was or 'one whose name is not known'!r}, and here {there}; load the "
+                "plugins that were loaded when it was recorded, in the same order"
+            )
