@@ -38,6 +38,10 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
+def _are_ticks(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_whole, value))
+
+
 def _are_names(value: object) -> bool:
     return isinstance(value, list) and all(one is None or isinstance(one, str) for one in value)
 
@@ -52,7 +56,8 @@ _ABOUT = {
     "ticks_per_step": _is_whole,
     "physics_steps": lambda value: value is None or _is_whole(value),
     "ended": lambda value: isinstance(value, bool),
-    "resets": lambda value: isinstance(value, list) and all(map(_is_whole, value)),
+    "resets": _are_ticks,
+    "tried": _are_ticks,
     "not_brought_back": _are_texts,
 }
 
