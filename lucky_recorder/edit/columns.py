@@ -44,6 +44,7 @@ def field_of(name: str, stored: pa.ChunkedArray, said: Mapping[str, Any], has_st
     dtype = _DTYPES.get(kind)
     if dtype is None or (depth and dtype == keys.TEXT):
         raise FormatError(f"{where}: column {name!r} holds {stored.type}, which cannot be written anew exactly")
+    # A scene without actuators has an action of no values.
     shape = shape_of(said.get("shape"), least=0)
     if shape is None or len(shape) != depth:
         shape = _shape(stored, depth)
@@ -55,7 +56,7 @@ def _shape(stored: pa.ChunkedArray, depth: int) -> tuple[int, ...]:
     value = next((v for v in stored.to_pylist() if v is not None), None)
     shape = []
     for _ in range(depth):
-        shape.append(len(value or ()) or 1)
+        shape.append(1 if value is None else len(value))
         value = value[0] if value else None
     return tuple(shape)
 

@@ -105,16 +105,21 @@ class _Model:
 
     Args:
         content: The bytes of an MJB file.
-        version: The version of MuJoCo that wrote it.
+        about: What the states say of it: MuJoCo's version, its plugins.
         settings: The columns.
         robots: Whose rows there are.
         clocks: The rates.
     """
 
     def __init__(
-        self, content: bytes, version: str, settings: Mapping[str, Any], robots: Sequence[str], clocks: Clocks
+        self,
+        content: bytes,
+        about: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        robots: Sequence[str],
+        clocks: Clocks,
     ) -> None:
-        model = simulator.model_of(content, version)
+        model = simulator.model_of(content, about["mujoco"], about["plugins"])
         layout, self._mover = simulator.StateLayout(model), simulator.Mover(model)
         self.sizes = (len(layout.fresh), int(model.nu))
         # Where robots were not named, the model as a whole is called something, and no body of it.
@@ -257,7 +262,7 @@ class _Labels:
         if self._model is None or self._model[:2] != (about["model"], clocks):
             content = episode.model()
             try:
-                made = _Model(content, about["mujoco"], self._settings, self._robots, clocks)
+                made = _Model(content, about, self._settings, self._robots, clocks)
             except FormatError as error:
                 raise FormatError(f"{episode.states_path()}: {error}") from error
             self._model = about["model"], clocks, made

@@ -7,7 +7,7 @@ queue, the same files. What a recording has besides (rows, verdicts, the user's 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,11 +37,13 @@ class Model(NamedTuple):
         sha256: Its sum.
         content: The bytes of an MJB file.
         version: The version of MuJoCo that wrote it.
+        plugins: The names of its plugins, as they were then; None where one is not known.
     """
 
     sha256: str
     content: bytes
     version: str
+    plugins: Sequence[str | None] = ()
 
 
 class Film(NamedTuple):
@@ -99,7 +101,7 @@ class Stage:
 
     def __init__(self, settings: RecorderSettings, clocks: Clocks, model: Model) -> None:
         self._sha256 = model.sha256
-        self._restored = simulator.Restored(model.content, model.version)
+        self._restored = simulator.Restored(model.content, model.version, model.plugins)
         self.source: Source = open_source(settings, self._restored.model, self._restored.data, rates=clocks)
 
     def turn_to(self, model: Model) -> bool:
@@ -111,7 +113,7 @@ class Stage:
         """
         if model.sha256 == self._sha256:
             return False
-        restored = simulator.Restored(model.content, model.version)
+        restored = simulator.Restored(model.content, model.version, model.plugins)
         self.source.rebind(restored.model, restored.data, may_differ=True)
         self._restored, self._sha256 = restored, model.sha256
         return True

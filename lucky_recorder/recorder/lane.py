@@ -225,6 +225,12 @@ class Lane:
         if self.ticks and not self.resets and self._reset_at != self.ticks:
             self.watch.at_end(self.ticks)
 
+    def close_trail(self) -> None:
+        """Look at the full state once more, when the episode is over."""
+        if self.trail is not None:
+            is_next = not self.resets and self.watch.is_a_tick_later()
+            self.trail.close(is_taken=not self.watch.is_between, is_next=is_next)
+
     def is_back_at_start(self) -> bool:
         """Tell whether the step has put the positions back where the episode began; see `RowFiller`."""
         return self.ticks % self._ticks_per_row == 0 and self._filler.is_back_at_start()

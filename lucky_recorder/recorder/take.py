@@ -273,8 +273,7 @@ class Take:
             self.fail(error)
             raise
         self.circumstances.freeze(self.moment)
-        if self.lane.trail is not None:
-            self.lane.trail.close()
+        self.lane.close_trail()
         # Last: a frozen take is not asked again, so an interrupt must not leave one that was never asked.
         self.state = FROZEN
 
@@ -308,8 +307,7 @@ class Take:
         # a tick that is counted has handed its snapshots over, so they cannot be dropped.
         ticks, last_seen = lane.ticks, lane.last_seen
         lane.drop_half()
-        if lane.trail is not None:
-            lane.trail.close()
+        lane.close_trail()
         return Ended(
             mark=self.mark,
             outcome=self.outcome,

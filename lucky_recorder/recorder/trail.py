@@ -5,7 +5,9 @@ It is filled in the caller's thread, beside the rows, and finished in the worker
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,7 @@ NOT_FOLLOWING = (
     "state is set by hand, or the model is changed"
 )
 CALLED = "callbacks of the user's were installed: "
+REMEMBERING = "there may be memory that no state holds, from step to step: "
 
 
 class Trail:
@@ -56,9 +59,15 @@ class Trail:
         # The state after each of the last two ticks: one may be read by another thread while the next is written.
         self._after = (np.empty(reader.size), np.empty(reader.size))
         self._settled = -1
+        # Who takes the ticks: no other may read a state, which may be halfway to the next.
+        self._thread = 0
+        # The tick after which it was closed; another thread may settle one more meanwhile.
+        self._closed_at = -1
         self._model: Model | None = None
         self._lacks: list[str] = []
         self._resets: list[int] = []
+        self._tried: list[int] = []
+        self._about: dict[str, Any] = {}
 
     def attach(self, reader: simulator.StateReader, has_begun: bool) -> None:
         """Read another simulation from here on.
@@ -101,7 +110,10 @@ class Trail:
 
     def _begin(self) -> None:
         # Another look at the first tick may find another model.
-        self._model = self._reader.model()
+        # What is said of it is said now: the next episode may have begun when this one is written.
+        self._model, self._about = self._reader.model(), self._reader.about()
+        if held := self._reader.memory():
+            self._lack(REMEMBERING + ", ".join(held))
         self._note_callbacks()
 
     def _note_callbacks(self) -> None:
@@ -113,7 +125,11 @@ class Trail:
         # Where physics takes long, once is enough.
         if tick and self._reader.tried_s > _LONG_S:
             return
-        if not self._reader.follows(self._states.open[tick], self._commands.open[tick], after):
+        does = self._reader.follows(self._states.open[tick], self._commands.open[tick], after)
+        if does is None:
+            return
+        self._tried.append(tick)
+        if not does:
             self._lack(NOT_FOLLOWING)
 
     def after(self, tick: int, is_cut: bool) -> None:
@@ -128,6 +144,7 @@ class Trail:
         self._is_cut = is_cut
         self._commands.open[tick - self._stop + BLOCK_ROWS] = np.nan if is_cut else self._reader.commands
         self._reader.read(self._after[tick & 1])
+        self._thread = threading.get_ident()
         self._settled = tick
 
     def extend(self, first: int, states: NDArray[np.float64], commands: NDArray[np.float64]) -> None:
@@ -165,7 +182,7 @@ class Trail:
             return
         if last is not None:
             self._after[self._settled & 1][:] = last
-        self._is_cut = last is None
+        self._is_cut, self._closed_at = last is None, self._settled
         self._end()
 
     def _next_block(self) -> None:
@@ -181,12 +198,18 @@ class Trail:
             except OSError:
                 self._folder = None
 
-    def close(self) -> None:
-        """Look at the simulation once more, when the episode is over; a second time, nothing is done."""
+    def close(self, is_taken: bool, is_next: bool) -> None:
+        """Look at the simulation once more, when the episode is over; a second time, nothing is done.
+
+        Args:
+            is_taken: Whether the last tick was looked at after its step; else that step has come since, if any has.
+            is_next: Whether the simulation stands a tick after the last look, and was not reset since.
+        """
         if self._is_closed or self.is_lost or self._model is None:
             return
+        self._closed_at = self._settled
         if self._settled >= 0 and not self._is_cut:
-            self._take_last(self._settled)
+            self._take_last(self._settled, is_taken, is_next)
         self._end()
 
     def _end(self) -> None:
@@ -196,18 +219,16 @@ class Trail:
             self._lack(MODEL_CHANGED)
         self._is_closed = True
 
-    def _take_last(self, tick: int) -> None:
+    def _take_last(self, tick: int, is_taken: bool, is_next: bool) -> None:
         """Take the state after the last tick where its steps came after it was settled, as with `Observer.tick`."""
-        last, before = self._after[tick & 1], self._states.last(tick + 1)
-        if last[_TIME] != before[_TIME]:
+        last = self._after[tick & 1]
+        if is_taken or last[_TIME] != self._states.last(tick + 1)[_TIME]:
             return
-        now = np.empty_like(last)
-        self._reader.read(now)
-        if now[_TIME] > before[_TIME] and tick + 1 not in self._resets:
-            last[:] = now
+        if is_next and self._thread == threading.get_ident():
+            self._reader.read(last)
         else:
-            # It was reset since. Or it has not moved: then it is as it was.
-            self._is_cut = bool(now[_TIME] != before[_TIME])
+            # It was reset since, or runs on, or somebody else steps it: nobody knows what has come of the tick.
+            self._is_cut = True
 
     # In the worker's thread.
 
@@ -221,19 +242,20 @@ class Trail:
             return None
         is_last = self._settled == ticks - 1
         # What was looked at after that tick is the state after it, unless a reset came in between.
-        ended = not self._is_cut if is_last else ticks not in self._resets
+        is_known = not self._is_cut and self._closed_at == self._settled
+        ended = is_known if is_last else ticks not in self._resets
         last = self._after[self._settled & 1] if is_last else self._states.so_far().rows(ticks + 1, ticks)[0]
         states = self._whole(self._states, ticks, last if ended else np.full_like(last, np.nan))
         commands = self._whole(self._commands, ticks)
-        about = self._reader.about()
         said = {
-            **about,
+            **self._about,
             "model": self._model.sha256,
             "hz": str(clocks.base),
             "ticks_per_step": clocks.ticks_per_step,
-            "physics_steps": _physics_steps(states[: ticks + ended], about["timestep"]),
+            "physics_steps": _physics_steps(states[: ticks + ended], self._about["timestep"]),
             "ended": ended,
             "resets": [tick for tick in self._resets if tick < ticks],
+            "tried": [tick for tick in self._tried if tick < ticks],
             "not_brought_back": list(self._lacks),
         }
         return FinishedStates(states, commands, self._model, said)

@@ -197,6 +197,20 @@ class Watch:
         """Take note that a tick has no step of its own: the next look measures it."""
         self.settled = math.nan
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the step of the last tick was not seen to end: it was taken at once, or a reset was marked since."""
+        return math.isnan(self.settled)
+
+    def is_a_tick_later(self) -> bool:
+        """Tell whether the simulation stands a tick after the last look, and was not reset since, as far as it shows.
+
+        Where its time stands still, nothing shows.
+        """
+        if self.clock is None or not self._period:
+            return False
+        return self._low < self.clock.time - self.last < self._high and self._count() >= self._steps
+
     def _require_time(self, now: float, tick: int) -> None:
         if not math.isfinite(now):
             raise CaptureError(

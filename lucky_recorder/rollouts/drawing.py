@@ -72,7 +72,7 @@ def noise_key(episode: Episode, kept: States) -> str:
 
 def model_of(episode: Episode, kept: States) -> Model:
     """Return the model that an episode's states are of."""
-    return Model(kept.about["model"], episode.model(), kept.about["mujoco"])
+    return Model(kept.about["model"], episode.model(), kept.about["mujoco"], kept.about["plugins"])
 
 
 def stage_of(settings: RecorderSettings, episode: Episode, kept: States) -> Stage:

@@ -82,7 +82,8 @@ def replay(session: str | Path | Session, episode: int) -> Replayed:
     Raises:
         IndexError: If there is no such episode.
         FormatError: If it has no states, they cannot be read, or the model is of another version of MuJoCo than the
-            one that is installed; names the one that reads it.
+            one that is installed; names the one that reads it. Also where the model has plugins that are not loaded, or
+            where others stand in their places, and where two states lie further apart than anybody would step.
     """
     opened = session if isinstance(session, Session) else Session(session)
     recorded = opened.episode(episode)
@@ -92,7 +93,10 @@ def replay(session: str | Path | Session, episode: int) -> Replayed:
     ticks = unlike = 0
     for tick, before, commands, after in _ticks(kept):
         ticks += 1
-        found = stepped.step(before, commands, after)
+        try:
+            found = stepped.step(before, commands, after)
+        except FormatError as error:
+            raise FormatError(f"{recorded.states_path()}: tick {tick}: {error}") from error
         if found is not None:
             unlike += 1
             first = first or Difference(tick, *found)
@@ -101,7 +105,7 @@ def replay(session: str | Path | Session, episode: int) -> Replayed:
 
 def _stepper(episode: Episode, kept: States) -> simulator.Replay:
     try:
-        stepper = simulator.Replay(episode.model(), kept.about["mujoco"])
+        stepper = simulator.Replay(episode.model(), kept.about["mujoco"], kept.about["plugins"])
     except FormatError as error:
         raise FormatError(f"{episode.states_path()}: {error}") from error
     said = (kept.about["sizes"]["state"], kept.about["sizes"]["nu"])

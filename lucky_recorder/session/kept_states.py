@@ -38,16 +38,26 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
+def _are_ticks(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_whole, value))
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(one is None or isinstance(one, str) for one in value)
+
+
 _ABOUT = {
     "mujoco": lambda value: isinstance(value, str),
     "sizes": _are_sizes,
     "timestep": lambda value: type(value) is float and 0 <= value < float("inf"),
+    "plugins": _are_names,
     "model": lambda value: isinstance(value, str) and bool(_SUM.fullmatch(value)),
     "hz": lambda value: isinstance(value, str) and bool(_RATE.fullmatch(value)),
     "ticks_per_step": _is_whole,
     "physics_steps": lambda value: value is None or _is_whole(value),
     "ended": lambda value: isinstance(value, bool),
-    "resets": lambda value: isinstance(value, list) and all(map(_is_whole, value)),
+    "resets": _are_ticks,
+    "tried": _are_ticks,
     "not_brought_back": _are_texts,
 }
 

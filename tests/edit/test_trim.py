@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -145,3 +146,31 @@ def test_a_cut_that_fails_leaves_no_file(tmp_path: Path) -> None:
     assert cut(video, tmp_path / "cut.mp4", 10, 5, ".mp4").frames == 5
     found = probe(tmp_path / "cut.mp4")
     assert (found.frames, found.fps, found.keyframes, found.timing_error) == (5, 50, (0,), 0.0)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("keep_states", [False, True])
+def test_a_scene_without_actuators_is_trimmed(
+    keep_states: bool, is_long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_long:
+        monkeypatch.setattr("lucky_recorder.edit.columns.PART_BYTES", 100)
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    data = mujoco.MjData(model)
+    observer = lr.Observer(
+        model=model, data=data, output_dir=tmp_path, data_hz=500, mode="full_scene", keep_states=keep_states
+    )
+    observer.start_recording()
+    for _ in range(9):
+        with observer.step():
+            mujoco.mj_step(model, data)
+    observer.end_current_episode(True)
+    observer.stop_recording()
+    assert observer.session_path is not None
+    lr.trim(observer.session_path, tmp_path / "made", start=2, end=1)
+    assert check_session(tmp_path / "made") == []
+    old, new = (lr.Session(path).episode(0).rows() for path in (observer.session_path, tmp_path / "made"))
+    assert new["action"].to_pylist() == [[]] * 6
+    assert new["observation.state"].to_pylist() == old["observation.state"].to_pylist()[2:8]

@@ -21,7 +21,7 @@ NAMES = tuple(sorted(name.removeprefix("get_") for name in dir(mujoco) if name.s
 _CLOCK = "mjcb_time"
 
 
-def _library() -> ctypes.CDLL | None:
+def library() -> ctypes.CDLL | None:
     """Return the module of MuJoCo's functions, through which its library's own variables are found."""
     try:
         return ctypes.CDLL(str(sys.modules[mujoco.mj_forward.__module__].__file__))
@@ -31,12 +31,12 @@ def _library() -> ctypes.CDLL | None:
 
 def _pointers() -> dict[str, ctypes.c_void_p]:
     """Return the variables that hold the callbacks' addresses; those that cannot be found are left out."""
-    library, found = _library(), {}
+    loaded, found = library(), {}
     for name in NAMES:
         # ValueError: a platform whose loader does not look into the libraries that a module is linked to.
         try:
-            if library is not None and name != _CLOCK:
-                found[name] = ctypes.c_void_p.in_dll(library, name)
+            if loaded is not None and name != _CLOCK:
+                found[name] = ctypes.c_void_p.in_dll(loaded, name)
         except ValueError:
             continue
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import mujoco
@@ -9,19 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.mujoco.given import named
-from lucky_recorder.capture.mujoco.saved import model_of
-from lucky_recorder.capture.mujoco.states import EVERYTHING, made, next_state
-
-# The parts of a state that a step makes, by MuJoCo's names; the earlier versions have not all of them.
-_PARTS = {
-    "time": "TIME",
-    "qpos": "QPOS",
-    "qvel": "QVEL",
-    "act": "ACT",
-    "history": "HISTORY",
-    "qacc_warmstart": "WARMSTART",
-    "plugin_state": "PLUGIN",
-}
+from lucky_recorder.capture.mujoco.saved import model_of, unreadable
+from lucky_recorder.capture.mujoco.states import MOST_STEPS, Stepper, parts
+from lucky_recorder.errors import FormatError
 
 
 class Unlike(NamedTuple):
@@ -44,37 +35,40 @@ class Replay:
     Args:
         content: The model, the bytes of an MJB file.
         version: The version of MuJoCo that wrote it.
+        plugins: The names of its plugins, as they were when it was written; None where one is not known.
 
     Raises:
-        FormatError: If MuJoCo does not read it.
+        FormatError: If MuJoCo does not read it, or its plugins are not registered here at the places where they were.
     """
 
-    def __init__(self, content: bytes, version: str) -> None:
-        self._model = model_of(content, version)
-        self._data = mujoco.MjData(self._model)
-        self.sizes = (int(mujoco.mj_stateSize(self._model, EVERYTHING)), int(self._data.ctrl.size))
+    def __init__(self, content: bytes, version: str, plugins: Sequence[str | None] = ()) -> None:
+        self._model = model_of(content, version, plugins)
+        try:
+            self._stepper = Stepper(self._model)
+        except (ValueError, mujoco.FatalError) as error:
+            raise unreadable(version, error) from error
+        self._parts = parts(self._model)
+        self.sizes = len(self._stepper.made), int(self._model.nu)
 
     def step(
         self, before: NDArray[np.float64], commands: NDArray[np.float64], after: NDArray[np.float64]
     ) -> Unlike | None:
-        """Step a state with its commands until the time of the next, and compare; None where they are the same."""
-        model, data = self._model, self._data
-        if next_state(model, data, before, commands, float(after[0])) == made(model, data, after):
-            return None
-        # Once more, since the comparison has put the recorded state in the place of what was stepped.
-        next_state(model, data, before, commands, float(after[0]))
-        stepped = {part: self._part(part) for part in _PARTS}
-        mujoco.mj_setState(model, data, after, EVERYTHING)
-        for part, replayed in stepped.items():
-            recorded = self._part(part)
-            for k in range(len(replayed)):
-                if replayed[k : k + 1].tobytes() != recorded[k : k + 1].tobytes():
-                    return Unlike(named(model, part, k), float(recorded[k]), float(replayed[k]))
-        raise AssertionError
+        """Step a state with its commands until the time of the next, and compare; None where they are the same.
 
-    def _part(self, part: str) -> NDArray[np.float64]:
-        what = getattr(mujoco.mjtState, f"mjSTATE_{_PARTS[part]}", None)
-        values = np.empty(0 if what is None else mujoco.mj_stateSize(self._model, int(what)))
-        if what is not None:
-            mujoco.mj_getState(self._model, self._data, values, int(what))
-        return values
+        Raises:
+            FormatError: If no simulation steps for so long.
+        """
+        stepped = self._stepper.step(before, commands, float(after[0]))
+        if stepped is None:
+            raise FormatError(f"it leads from {before[0]:g} s to {after[0]:g} s, more than {MOST_STEPS} steps")
+        made = self._stepper.made
+        if stepped[made].tobytes() == after[made].tobytes():
+            return None
+        # As numbers of 64 bits: what is no number differs from itself, and 0 is the same as -0.
+        [k, *_] = np.flatnonzero(made & (stepped.view(np.int64) != after.view(np.int64)))
+        return Unlike(self._named(int(k)), float(after[k]), float(stepped[k]))
+
+    def _named(self, value: int) -> str:
+        """Return the name of a value of a state, by its place."""
+        part, place = next((part, place) for part, place in self._parts.items() if place.start <= value < place.stop)
+        return named(self._model, part, value - place.start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +23,14 @@ class Restored:
     Args:
         content: The model, the bytes of an MJB file.
         version: The version of MuJoCo that wrote it.
+        plugins: The names of its plugins, as they were when it was written; None where one is not known.
 
     Raises:
-        FormatError: If MuJoCo does not read it.
+        FormatError: If MuJoCo does not read it, or its plugins are not registered here at the places where they were.
     """
 
-    def __init__(self, content: bytes, version: str) -> None:
-        self.model = model_of(content, version)
+    def __init__(self, content: bytes, version: str, plugins: Sequence[str | None] = ()) -> None:
+        self.model = model_of(content, version, plugins)
         self.data = mujoco.MjData(self.model)
         self.size = int(mujoco.mj_stateSize(self.model, EVERYTHING))
 
