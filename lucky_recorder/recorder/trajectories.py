@@ -263,7 +263,8 @@ class _Given:
 
     def _ran(self, value: Any, ticks: int, number: int) -> NDArray[np.bool_]:
         if value is None:
-            every: NDArray[np.bool_] = np.arange(ticks) % self._settings.policy_period == 0
+            every = np.zeros(ticks, bool)
+            every[:: self._settings.policy_period] = True
             return every
         field = f"{_RAN}[{number}]"
         ran = numbers(value, field)
