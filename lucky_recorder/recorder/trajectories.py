@@ -194,7 +194,7 @@ class _Given:
             SettingsError: If it cannot be recorded.
         """
         columns = [column for name in self._names for column in self._columns(name, found[name], number)]
-        commands = self._commands(found.get(_CTRL), number)
+        commands = self._commands(found[_CTRL], number) if _CTRL in self.inputs else None
         ticks = self._ticks(columns, commands, number)
         self._warn_of_mocap(columns)
         made = Trajectory(
@@ -232,9 +232,7 @@ class _Given:
             "of, or qpos and qvel"
         )
 
-    def _commands(self, value: Any, number: int) -> NDArray[Any] | None:
-        if value is None:
-            return None
+    def _commands(self, value: Any, number: int) -> NDArray[Any]:
         nu = self.layout.model.nu
         return table(value, f"{_CTRL}[{number}]", lambda n: "" if n == nu else f"the model takes {nu} commands")
 
