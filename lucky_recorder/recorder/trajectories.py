@@ -194,7 +194,7 @@ class _Given:
             SettingsError: If it cannot be recorded.
         """
         columns = [column for name in self._names for column in self._columns(name, found[name], number)]
-        commands = self._commands(found.get(_CTRL), number)
+        commands = self._commands(found[_CTRL], number) if _CTRL in self.inputs else None
         ticks = self._ticks(columns, commands, number)
         self._warn_of_mocap(columns)
         made = Trajectory(
@@ -232,9 +232,7 @@ class _Given:
             "of, or qpos and qvel"
         )
 
-    def _commands(self, value: Any, number: int) -> NDArray[Any] | None:
-        if value is None:
-            return None
+    def _commands(self, value: Any, number: int) -> NDArray[Any]:
         nu = self.layout.model.nu
         return table(value, f"{_CTRL}[{number}]", lambda n: "" if n == nu else f"the model takes {nu} commands")
 
@@ -263,7 +261,8 @@ class _Given:
 
     def _ran(self, value: Any, ticks: int, number: int) -> NDArray[np.bool_]:
         if value is None:
-            every: NDArray[np.bool_] = np.arange(ticks) % self._settings.policy_period == 0
+            every = np.zeros(ticks, bool)
+            every[:: self._settings.policy_period] = True
             return every
         field = f"{_RAN}[{number}]"
         ran = numbers(value, field)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lucky_recorder.capture.door import simulator
 
 _PART_BYTES = 2 << 20
+# So many ticks show how long they are.
+_SAMPLE = 100_000
 _TIME = "time"
 _ALLOW = "uneven_steps='allow' records them all the same, with the time stamps of even ones"
 
@@ -187,44 +189,44 @@ class Trajectory:
             self._times = lambda first, stop: clock.ticks_s(stop - first, hz, first)
             return 0
         field = next(c.field for c in self._columns if c.full.start == self._layout.parts[_TIME].start)
-        seconds = np.asarray(times, np.float64)
-        gaps = np.diff(seconds)
-        follows = np.ones(len(gaps), bool)
-        follows[[tick - 1 for tick in self.resets if 0 < tick <= len(gaps)]] = False
-        if (back := np.flatnonzero((gaps < 0) & follows)).size:
-            tick = int(back[0]) + 1
-            raise SettingsError(
-                f"{field}: time runs backwards, from {seconds[tick - 1]:g} s to {seconds[tick]:g} s, at tick {tick}; "
-                "begin another episode there, or say resets=[...], the ticks before which the simulation was reset"
-            )
-        if not gaps[follows].any():
+        around = max(evenness(period), 4 * _rounding(times))
+        has_moved, uneven, first = False, 0, (0, 0.0)
+        for begin, gaps in _gaps(times, self.resets):
+            if (back := np.flatnonzero(gaps < 0)).size:
+                tick = begin + int(back[0]) + 1
+                raise SettingsError(
+                    f"{field}: time runs backwards, from {times[tick - 1]:g} s to {times[tick]:g} s, at tick {tick}; "
+                    "begin another episode there, or say resets=[...], the ticks before which the simulation was reset"
+                )
+            has_moved |= bool((gaps > 0).any())
+            off = np.flatnonzero(np.abs(gaps - period) > around)
+            if off.size and not uneven:
+                first = begin + int(off[0]), float(gaps[off[0]])
+            uneven += int(off.size)
+        if not has_moved:
             return 0
-        rounding = _rounding(times)
-        around = max(evenness(period), 4 * rounding)
-        uneven = np.flatnonzero((np.abs(gaps - period) > around) & follows)
-        if uneven.size and not allows_uneven:
-            tick = int(uneven[0])
+        if uneven and not allows_uneven:
             raise SettingsError(
-                f"{field}: tick {tick} lasts {gaps[tick]:g} s, and not {period:g} s ({clock.show(hz)} Hz): its time "
+                f"{field}: tick {first[0]} lasts {first[1]:g} s, and not {period:g} s ({clock.show(hz)} Hz): its time "
                 f"stamps would be wrong; give states at even times, or the control_hz that they have; {_ALLOW}"
             )
-        if rounding > _rounding(seconds, np.float64) and not uneven.size:
-            self._count_times(seconds, period)
-        return int(uneven.size)
+        if _is_single(times) and not uneven:
+            self._count_times(times, period)
+        return uneven
 
-    def _count_times(self, seconds: Floats, period: float) -> None:
+    def _count_times(self, times: NDArray[Any], period: float) -> None:
         """Count times anew that are rounded more than those of a simulation."""
         starts = np.array(sorted({0, *self.resets}))
-        begun = seconds[starts]
+        begun = np.asarray(times[starts], np.float64)
 
-        def times(first: int, stop: int) -> Floats:
+        def counted(first: int, stop: int) -> Floats:
             ticks = np.arange(first, stop)
             # The state after the last tick follows from it, and begins nothing.
             own = np.searchsorted(starts, np.minimum(ticks, self.ticks - 1), "right") - 1
-            counted: Floats = begun[own] + (ticks - starts[own]) * period
-            return counted
+            seconds: Floats = begun[own] + (ticks - starts[own]) * period
+            return seconds
 
-        self._times = times
+        self._times = counted
 
 
 def _is_gap(column: Column, tick: int) -> bool:
@@ -243,6 +245,14 @@ def _first_infinite(values: NDArray[Any]) -> tuple[int, int, float] | None:
     return None
 
 
+def _gaps(times: NDArray[Any], resets: Sequence[int]) -> Iterator[tuple[int, Floats]]:
+    """Go through how long ticks last, some at a time: the first of these, and seconds; NaN before a reset."""
+    for part in parts(len(times) - 1, 8, _PART_BYTES):
+        gaps = np.diff(np.asarray(times[part.start : part.stop + 1], np.float64))
+        gaps[[tick - 1 - part.start for tick in resets if part.start < tick <= part.stop]] = np.nan
+        yield part.start, gaps
+
+
 def seconds_of_tick(times: NDArray[Any] | None) -> tuple[float, float]:
     """Return how long a tick lasts, by the times of ticks, and by which part of it that may be off.
 
@@ -253,24 +263,31 @@ def seconds_of_tick(times: NDArray[Any] | None) -> tuple[float, float]:
     """
     if times is None or len(times) < 2:
         return 0.0, 0.0
-    exact = np.asarray(times, np.float64)
+    some = times[:_SAMPLE]
+    exact = np.asarray(some, np.float64)
     gaps = np.diff(exact)
-    gaps = gaps[gaps > 0]
-    if not gaps.size:
+    if not (gaps > 0).any():
         return 0.0, 0.0
-    rounding = _rounding(times)
-    if rounding == _rounding(times, np.float64):
-        return float(np.median(gaps)), 2 * rounding / float(np.median(gaps))
+    if not _is_single(some):
+        lasts = float(np.median(gaps[gaps > 0]))
+        return lasts, 2 * _rounding(some) / lasts
     # Each of them is rounded by much, and all together by no more.
-    stop = int(np.flatnonzero(np.diff(exact) <= 0)[0]) + 1 if (np.diff(exact) <= 0).any() else len(exact)
+    stop = int(np.flatnonzero(gaps <= 0)[0]) + 1 if (gaps <= 0).any() else len(exact)
     lasted = float(exact[stop - 1] - exact[0])
-    return (lasted / (stop - 1), 2 * rounding / lasted) if stop > 1 else (0.0, 0.0)
+    return (lasted / (stop - 1), 2 * _rounding(some) / lasted) if stop > 1 else (0.0, 0.0)
 
 
-def _rounding(times: NDArray[Any], dtype: Any = None) -> float:
-    """Return by how much times are rounded, in seconds: float64 of a simulation in float32 are so as those are."""
-    largest = np.abs(times).max()
-    if dtype is None:
-        is_single = times.dtype.kind == "f" and (times.dtype.itemsize < 8 or (times == times.astype(np.float32)).all())
-        dtype = (times.dtype if times.dtype.itemsize < 8 else np.float32) if is_single else np.float64
-    return float(np.spacing(largest.astype(dtype)))
+def _is_single(times: NDArray[Any]) -> bool:
+    """Tell whether times are rounded as float32 are: also float64 that somebody has made of these."""
+    if times.dtype.kind != "f" or times.dtype.itemsize < 8:
+        return times.dtype.kind == "f"
+    every = parts(len(times), 8, _PART_BYTES)
+    return all(bool((times[part] == times[part].astype(np.float32)).all()) for part in every)
+
+
+def _rounding(times: NDArray[Any]) -> float:
+    """Return by how much times are rounded, in seconds."""
+    largest = max(abs(float(times.max())), abs(float(times.min())))
+    is_half = times.dtype.kind == "f" and times.dtype.itemsize < 4
+    kind = times.dtype if is_half else np.float32 if _is_single(times) else np.float64
+    return float(np.spacing(np.asarray(largest, kind)))

@@ -79,6 +79,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
         instead(states=lambda o: [np.ma.masked_greater(s, 0.1) for s in o.states]),
         r"states\[0\]: some of its values are masked",
     ),
+    "none of one": (
+        instead(ctrl=lambda o: [o.ctrl[0], None]),
+        r"ctrl\[1\]: is of shape \(\), and not of \(ticks, values\)",
+    ),
     "fewer commands": (instead(ctrl=lambda o: o.ctrl[:1]), "ctrl: is of 1 episodes, and states of 2; give as many"),
     "fewer, seen late": (instead(ctrl=lambda o: iter(o.ctrl[:1])), "ctrl: is of 1 episodes, and states of more"),
     "fewer verdicts": (without(success=[True]), "success: is of 1 episodes, and states of 2"),
