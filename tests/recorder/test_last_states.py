@@ -131,7 +131,6 @@ def test_what_is_said_of_an_episode_is_of_its_beginning(tmp_path: Path) -> None:
 def test_which_ticks_were_tried_is_said(
     steps: int, tried: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lucky_recorder.recorder.trail._LONG_S", np.inf)
     wrapped = lr.RecordSession(Cart(), output_dir=tmp_path, keep_states=True)
     wrapped.reset(seed=0)
     push(wrapped, steps)

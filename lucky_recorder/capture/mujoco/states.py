@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import mujoco
@@ -107,7 +106,6 @@ class StateReader:
     Attributes:
         size: Values of a state.
         commands: The commands of the simulation, always up to date, float64, shape ``(nu,)``.
-        tried_s: How long it took last to step a state anew, in seconds.
 
     Args:
         simulation: The user's model and data; they are only ever read.
@@ -117,7 +115,6 @@ class StateReader:
         self._model, self._data = simulation.model, simulation.data
         self.size = int(mujoco.mj_stateSize(self._model, EVERYTHING))
         self.commands: NDArray[np.float64] = self._data.ctrl
-        self.tried_s = 0.0
         self._stepper: Stepper | None = None
         self._known: Model | None = None
 
@@ -163,9 +160,6 @@ class StateReader:
         """
         if callbacks.are_installed():
             return None
-        began = time.perf_counter()
         stepper = self._stepper = self._stepper or Stepper(self._model)
         stepped = stepper.step(before, commands, float(after[0]))
-        does = None if stepped is None else stepped[stepper.made].tobytes() == after[stepper.made].tobytes()
-        self.tried_s = time.perf_counter() - began
-        return does
+        return None if stepped is None else stepped[stepper.made].tobytes() == after[stepper.made].tobytes()
