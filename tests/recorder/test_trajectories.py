@@ -185,7 +185,7 @@ def test_what_is_not_given_of_a_state_is_as_in_fresh_data_or_follows(
 ) -> None:
     if is_stepped:
         monkeypatch.setattr(walk, "_stands_in_states", lambda source: False)
-    one = simulate((30,))
+    one = simulate((1100,))
     layout = simulator.StateLayout(one.model)
     whole, physics = one.states[0], slice(0, 1 + one.model.nq + one.model.nv)
     path = lr.record_trajectories(
@@ -193,7 +193,7 @@ def test_what_is_not_given_of_a_state_is_as_in_fresh_data_or_follows(
     )
     kept = check_session(path).episode(0).states()
     for part, place in layout.parts.items():
-        wanted = np.tile(layout.fresh[place], (31, 1)) if part in ("warmstart", "mocap_pos") else whole[:, place]
+        wanted = np.tile(layout.fresh[place], (1101, 1)) if part in ("warmstart", "mocap_pos") else whole[:, place]
         assert np.array_equal(kept.states[:, place], wanted), part
     # Without the solver's warm start nobody steps to the same last bit.
     assert kept.not_brought_back == (trail.NOT_FOLLOWING,)
