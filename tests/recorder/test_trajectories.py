@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lucky_recorder as lr
+from lucky_recorder.capture.door import simulator
 from lucky_recorder.recorder import buffer, trail, walk
 from lucky_recorder.testing import check_session
 from tests.recorder.trajectories import FRONT, HZ, RICH, XML, Simulated, given, live, simulate
@@ -175,6 +176,27 @@ def test_parts_of_states_are_put_where_they_belong(tmp_path: Path) -> None:
     told["mocap_quat"] = [np.tile([1.0, 0, 0, 0], (n, 1)).reshape(n, 1, 4) for n in (13, 8)]
     path = lr.record_trajectories(one.model, states=told, control_hz=HZ, output_dir=tmp_path / "3", **apart)
     assert (np.array(list(lr.Session(path).episode(0).frames("observation.images.front"))) == pictures[0]).all()
+
+
+@pytest.mark.filterwarnings("ignore:the model has mocap bodies")
+@pytest.mark.parametrize("is_stepped", [False, True])
+def test_what_is_not_given_of_a_state_is_as_in_fresh_data_or_follows(
+    is_stepped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_stepped:
+        monkeypatch.setattr(walk, "_stands_in_states", lambda source: False)
+    one = simulate((1100,))
+    layout = simulator.StateLayout(one.model)
+    whole, physics = one.states[0], slice(0, 1 + one.model.nq + one.model.nv)
+    path = lr.record_trajectories(
+        one.model, states=[whole[:, physics]], ctrl=one.ctrl, success=True, keep_states=True, output_dir=tmp_path
+    )
+    kept = check_session(path).episode(0).states()
+    for part, place in layout.parts.items():
+        wanted = np.tile(layout.fresh[place], (1101, 1)) if part in ("warmstart", "mocap_pos") else whole[:, place]
+        assert np.array_equal(kept.states[:, place], wanted), part
+    # Without the solver's warm start nobody steps to the same last bit.
+    assert kept.not_brought_back == (trail.NOT_FOLLOWING,)
 
 
 def test_bodies_that_nobody_places_are_told_of_once(tmp_path: Path) -> None:
