@@ -252,7 +252,7 @@ def _memory(block: NDArray[Any], view: NDArray[Any]) -> tuple[Any, Sequence[Any]
     return block, range(BLOCK_ROWS), view
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _places(size: int) -> list[slice]:
     """Return where each row of a block lies that takes so many bytes."""
     return [slice(row * size, (row + 1) * size) for row in range(BLOCK_ROWS)]

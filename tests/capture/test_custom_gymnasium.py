@@ -119,3 +119,40 @@ def test_an_observation_of_another_shape_names_the_column(record: Any) -> None:
     env.reset()
     with pytest.raises(CaptureError, match=r"column 'obs': the source gave shape \(3,\), declared is \(\)"):
         env.step(np.zeros(1))
+
+
+WRAPPED: list[Any] = [1.5, np.float64(1.5), np.float32(1.5), np.array(1.5), np.array([1.5]), [1.5], 2, np.int64(2)]
+WRAPPED += [np.int8(2), True, np.bool_(True), 2**53, None, -0.0]
+
+
+class Wraps(CountEnv):
+    """An environment whose infos hold a number, each time in another wrapping."""
+
+    def __init__(self, numbers: list[Any]) -> None:
+        self.numbers = numbers
+        super().__init__(length=len(numbers))
+
+    def _info(self) -> dict[str, Any]:
+        return {"is_success": True} | ({"n": self.numbers[self.t - 1]} if self.t else {})
+
+
+def test_a_number_is_the_same_in_any_wrapping(record: Any, run: Any) -> None:
+    env = record(Wraps(WRAPPED), columns=[lr.Column("n", "info:n"), lr.Column("f", "info:n", dtype="float32")])
+    run(env)
+    env.close()
+    table = pq.read_table(env.session_path / "data/chunk-000/file-000.parquet", partitioning=None)
+    expected = [None if n is None else float(np.asarray(n).item()) for n in WRAPPED]
+    assert table["n"].to_pylist() == table["f"].to_pylist() == expected
+    assert np.signbit(table["n"][-1].as_py())
+
+
+@pytest.mark.parametrize("number", [np.nan, np.float64(np.inf), np.float32(np.nan), 2**53 + 1, "1.5"])
+def test_a_number_that_cannot_be_recorded_ends_the_episode_at_its_step(record: Any, number: Any) -> None:
+    env = record(Wraps([1.0, number, 1.0]), columns=[lr.Column("n", "info:n")])
+    env.reset()
+    env.step(np.zeros(1))
+    with pytest.raises(CaptureError, match="column 'n'"):
+        env.step(np.zeros(1))
+    env.close()
+    table = pq.read_table(env.session_path / "data/chunk-000/file-000.parquet", partitioning=None)
+    assert table["n"].to_pylist() == [1.0]
