@@ -54,7 +54,7 @@ def test_a_name_in_a_folder_that_is_gone_is_refused(
     gone.rmdir()
     with pytest.raises(SettingsError, match=f"^{field}='a': the folder that this process is in is gone"):
         settled({field: "a"})
-    with pytest.raises(FormatError, match="^a: "):
+    with pytest.raises(FormatError, match=r"^a: "):
         lr.Session("a")
     assert settled({field: str(tmp_path)}) == {field: tmp_path}
 
