@@ -9,7 +9,7 @@ import pyarrow as pa
 from lucky_recorder.edit.source import Source
 from lucky_recorder.errors import FormatError, shown
 from lucky_recorder.notices import tell
-from lucky_recorder.session import later, layout, likeness, metadata
+from lucky_recorder.session import later, layout, likeness, metadata, noted
 from lucky_recorder.session.features import arrow_type
 from lucky_recorder.session.metadata import MadeOf
 
@@ -53,10 +53,10 @@ def _differences(one: Source, other: Source) -> Iterator[str]:
             yield f"{name!r}: {one.path} stores {kinds[name]}, {other.path} {others[name]}"
     if [*kinds] != [*others] and set(kinds) == set(others) and [*one.folder.features] == [*other.folder.features]:
         yield f"the order of columns: {one.path} stores {shown([*kinds])}, {other.path} {shown([*others])}"
-    noted = {f.name: f.type for f in one.noted}
+    own = {f.name: f.type for f in one.noted}
     for field in other.noted:
-        kind = noted.get(field.name, field.type)
-        if kind != field.type and not (pa.types.is_null(kind) or pa.types.is_null(field.type)):
+        kind = own.get(field.name, field.type)
+        if noted.unified(kind, field.type) is None:
             yield f"{field.name!r} in meta/episodes: {one.path} has {kind}, {other.path} {field.type}"
 
 
@@ -79,8 +79,23 @@ def made_of(sources: Sequence[Source]) -> MadeOf:
                 f"{other.path}: {', '.join(moved)}: the camera is calibrated otherwise than in {first.path}; "
                 "info.json says how it was there"
             )
-    try:
-        columns = pa.unify_schemas([pa.schema(source.noted) for source in sources])
-    except pa.ArrowException as error:
-        raise FormatError(f"meta/episodes: {error}") from error
-    return MadeOf(info, columns)
+    return MadeOf(info, _columns(sources))
+
+
+def _columns(sources: Sequence[Source]) -> pa.Schema:
+    """Return the columns beside the format's own that any of them has."""
+    kinds: dict[str, pa.DataType] = {}
+    for source in sources:
+        if lost := noted.lost(source.folder.episodes.column_names, source.folder.features):
+            tell(
+                f"{source.path}: {', '.join(lost)} in meta/episodes: no column of the format, and called as such ones "
+                "are; it is left out: give it another name"
+            )
+        for field in source.noted:
+            kind = noted.unified(kinds.get(field.name, field.type), field.type)
+            if kind is None:
+                raise FormatError(
+                    f"meta/episodes: column {field.name!r} is {kinds[field.name]}, and {field.type} in {source.path}"
+                )
+            kinds[field.name] = kind
+    return pa.schema(list(kinds.items()))

@@ -36,6 +36,8 @@ logger = logging.getLogger("lucky_recorder")
 # So much of a column is cast at a time.
 _CAST_BYTES = 4 << 20
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "koyu:bundle")
+# Whoever collects gives up when so many leave nothing, or far fewer.
+_TAKES_LOOKED_FOR = 1000
 
 
 def capture_id(seed: int | None, take: int, robot: int) -> str:
@@ -62,12 +64,18 @@ def refuse_dataset(root: Path, settings: KoyuSettings, schema: Schema | None = N
         FormatError: If what is there is broken.
     """
     seed = settings.id_seed
-    if seed is not None and (root / layout.EPISODES / layout.bundle_name(capture_id(seed, 0, 0))).exists():
+    if seed is not None and _has_seed(root / layout.EPISODES, seed):
         raise SettingsError.of("koyu.id_seed", seed, f"{root} has bundles of this seed already; give another")
     if schema is None:
         refuse_other(root, identity(settings.name, settings.collection_mode, settings.action))
     else:
         refuse_other(root, _description(layout_of(schema, settings), settings).fields())
+
+
+def _has_seed(episodes: Path, seed: int) -> bool:
+    """Tell whether there is a bundle of a seed; the first takes may all have been discarded."""
+    names = (layout.bundle_name(capture_id(seed, take, 0)) for take in range(_TAKES_LOOKED_FOR))
+    return episodes.is_dir() and any((episodes / name).exists() for name in names)
 
 
 def _description(bundle: BundleLayout, settings: KoyuSettings) -> Description:

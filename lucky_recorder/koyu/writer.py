@@ -213,6 +213,16 @@ class PreparedBundle:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def remove_empty(root: Path) -> None:
+    """Remove a new dataset in which there is no bundle, and that nobody writes."""
+    with contextlib.suppress(OSError, LuckyRecorderError), locked(root / layout.LOCK):
+        # Refused where there is a bundle, or another's workshop.
+        (root / layout.EPISODES).rmdir()
+        (root / layout.MANIFEST).unlink()
+        (root / layout.LOCK).unlink()
+        root.rmdir()
+
+
 def sweep(episodes: Path) -> None:
     """Remove what dead writers have left; called under the dataset's lock, so that nobody is about to begin."""
     for folder in sorted(episodes.glob(f"{layout.TEMPORARY}*")):

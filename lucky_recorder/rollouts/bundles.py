@@ -7,6 +7,7 @@ attempts is written anew: its id, and its times where they are to follow one ano
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from lucky_recorder.koyu.bundle import Whole
 from lucky_recorder.koyu.manifest import Description
 from lucky_recorder.koyu.metadata import read_sidecar
 from lucky_recorder.koyu.sink import capture_id
-from lucky_recorder.koyu.writer import DatasetWriter
+from lucky_recorder.koyu.writer import DatasetWriter, remove_empty
 from lucky_recorder.settings.koyu import KoyuSettings
 from lucky_recorder.storage.untrusted import Folder
 
@@ -58,6 +59,7 @@ def ready(
         StorageError: If the file system refuses, or the dataset has a bundle of such an id.
     """
     placed = _Placed(settings, _sidecar(kept[0].folders[0]))
+    is_new = not os.path.lexists(dataset)
     writer = DatasetWriter(dataset, placed.description, metadata_every)
     try:
         prepared = []
@@ -68,6 +70,8 @@ def ready(
     finally:
         # What is not committed by now goes with the folder that it is in.
         writer.close()
+        if is_new:
+            remove_empty(writer.root)
 
 
 class _Placed:

@@ -102,7 +102,7 @@ class Shards(shards.Shards):
         # Where what is made of them will be: their files are linked.
         place = settings.output_dir if self._has_session or self._dataset is None else self._dataset.parent
         super().__init__(settings, layout.claim_folder(place, suffix=layout.SHARDS))
-        self._is_added = False
+        self._is_session_made = self._is_added = False
 
     def make(self, found: Sequence[Found], discarded: Sequence[shards.Discarded], on_episode: shards.OnEpisode) -> Made:
         """Make what was asked for of the attempts that were kept, in their order, and remove the shards.
@@ -124,6 +124,7 @@ class Shards(shards.Shards):
             size = self._bytes(found)
             if self._has_session:
                 self.make_session([one.kept for one in found], discarded, on_episode)
+                self._is_session_made = True
             add()
         self.remove()
         path = self.settings.resume or self.session
@@ -177,7 +178,8 @@ class Shards(shards.Shards):
         if not (finished or self._datasets()):
             self.remove()
         # Where it is there by now, the same episodes would come twice.
-        session = self.command() if finished and not self.session.exists() else ""
+        is_made = self._is_session_made or self.session.exists()
+        session = self.command() if finished and not is_made else ""
         commands = {"session": session, "dataset": self._dataset_command()}
         return {what: command for what, command in commands.items() if command}
 
@@ -196,10 +198,22 @@ class Shards(shards.Shards):
         dataset = self._dataset
         if not finished or dataset is None or self._is_added:
             return ""
+        if self._is_session_made:
+            return self._conversion(dataset)
         if not os.path.lexists(dataset):
             return _command(finished, dataset)
         there = [dataset] if _has_bundles(dataset) else []
         return _command([*there, *finished], dataset.with_name(f"{dataset.name}-{self.session.name}"))
+
+    def _conversion(self, dataset: Path) -> str:
+        """Return the command that makes bundles of the session: the shards hold episodes that are not wanted, too."""
+        session, koyu = self.settings.resume or self.session, self.settings.koyu
+        assert koyu is not None
+        # Of a session that was gone on with, the dataset may have the first episodes.
+        if self.settings.resume is not None and _has_bundles(dataset):
+            dataset = dataset.with_name(f"{dataset.name}-{self.session.name}")
+        mode = ["--collection-mode", koyu.collection_mode]
+        return shlex.join(["lucky-recorder", "convert", str(session), "--koyu", str(dataset), *mode])
 
 
 def _command(parts: Iterable[Path], output: Path) -> str:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from lucky_recorder.errors import FormatError, LuckyRecorderError
 from lucky_recorder.notices import tell
 from lucky_recorder.session import layout
+from lucky_recorder.session.fitting import fitting
 from lucky_recorder.session.provenance import (
     DISCARDED,
     EPISODES,
@@ -142,7 +143,7 @@ class _Growing:
         if self._entry is None:
             self._entry = {EPISODES: "", **self._begun()}
         self._entry |= {EPISODES: f"{self._first}:{episodes}", **self._grown()}
-        content = {RECORDINGS: [*self._before, self._entry]}
+        content = {RECORDINGS: fitting([*self._before, self._entry])}
         written = json_bytes(content)
         if written != self._written:
             write_json(owned(self._root, layout.PROVENANCE_PATH), content)
@@ -237,7 +238,7 @@ class Combined:
         if not any(map(is_said, entries)):
             return
         try:
-            write_json(owned(self._root, layout.PROVENANCE_PATH), {RECORDINGS: entries})
+            write_json(owned(self._root, layout.PROVENANCE_PATH), {RECORDINGS: fitting(entries)})
         except (LuckyRecorderError, OSError) as error:
             logger.warning("%s: where the session comes from is not noted: %s", self._root, str(error))
 

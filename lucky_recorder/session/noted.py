@@ -6,14 +6,15 @@ two types. Readers take what is the same number in both, and nothing is lost of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from lucky_recorder.errors import FormatError
 from lucky_recorder.notices import tell
 from lucky_recorder.session import layout
-from lucky_recorder.session.features import episodes_schema
+from lucky_recorder.session.features import episodes_schema, streams_of
 from lucky_recorder.storage.untrusted import Folder, plain
 
 _FORMATS_OWN = frozenset(episodes_schema(()).names)
@@ -34,18 +35,62 @@ def files_of(files: Folder) -> list[str]:
     return [n for n in files.files(layout.EPISODES) if n.endswith(".parquet") and "/." not in n]
 
 
+def lost(names: Iterable[str], features: Mapping[str, Any]) -> list[str]:
+    """Return the columns that are somebody's own by all but their names: these begin as the format's do.
+
+    Args:
+        names: The columns of ``meta/episodes``.
+        features: What ``info.json`` says of the session.
+    """
+    known = episodes_schema(streams_of(features), has_states=True).names
+    return [name for name in names if name.startswith(_PREFIXES) and name not in known]
+
+
+def unified(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return the type of which a column is that is of two in two files; None where there is none.
+
+    What a library calls the values of a list does not matter, and lists without a value are lists of anything.
+    """
+    if pa.types.is_null(one) or pa.types.is_null(other):
+        return _plain(other if pa.types.is_null(one) else one)
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        value = unified(one.value_type, other.value_type)
+        return None if value is None else pa.list_(value)
+    return one if one == other else None
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(_plain(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def _kinds(schemas: Mapping[str, pa.Schema]) -> dict[str, dict[pa.DataType, str]]:
+    """Return the types of the columns of somebody's own, each with the first file that has it."""
+    found: dict[str, dict[pa.DataType, str]] = {}
+    for name, schema in schemas.items():
+        for field in schema:
+            if is_own(field.name):
+                known = found.setdefault(field.name, {})
+                found[field.name] = _with(known, _plain(field.type), name)
+    return found
+
+
+def _with(known: Mapping[pa.DataType, str], kind: pa.DataType, name: str) -> dict[pa.DataType, str]:
+    """Return types with one more; where it goes with one of them, that is of both."""
+    alike = next((one for one in known if unified(one, kind) is not None), None)
+    if alike is None:
+        return {**known, kind: name}
+    # Of two of which only one says what its values are, that one is told of.
+    both = unified(alike, kind)
+    return {both if one is alike else one: (name if one is alike and one != both else n) for one, n in known.items()}
+
+
 def mixed(schemas: Mapping[str, pa.Schema]) -> dict[str, dict[pa.DataType, str]]:
     """Return the columns of somebody's own that have several types, each with the first file that has it.
 
     Args:
         schemas: The schema of each file, by its name. A column in which a file has no value is of any type.
     """
-    found: dict[str, dict[pa.DataType, str]] = {}
-    for name, schema in schemas.items():
-        for field in schema:
-            if is_own(field.name) and not pa.types.is_null(field.type):
-                found.setdefault(field.name, {}).setdefault(field.type, name)
-    return {column: kinds for column, kinds in found.items() if len(kinds) > 1}
+    return {column: kinds for column, kinds in _kinds(schemas).items() if len(kinds) > 1}
 
 
 def refuse_mixed(files: Folder) -> None:
@@ -77,14 +122,26 @@ def alike(tables: Mapping[str, pa.Table], files: Folder) -> list[pa.Table]:
         tables: The files, by their names.
         files: The session's files, for the warning.
     """
-    found = dict(tables)
-    for column, kinds in mixed({name: table.schema for name, table in tables.items()}).items():
+    kinds_of = _kinds({name: table.schema for name, table in tables.items()})
+    single = {column: next(iter(kinds)) for column, kinds in kinds_of.items() if len(kinds) == 1}
+    found = {name: _cast(table, single) for name, table in tables.items()}
+    for column, kinds in ((column, kinds) for column, kinds in kinds_of.items() if len(kinds) > 1):
         changed = _numbers(column, found, list(kinds))
         if changed is None:
             changed = {n: table.drop_columns([column]) for n, table in found.items() if column in table.column_names}
             tell(f"{files.path}: {said(column, kinds)}: it is not read; {_REMEDY}")
         found |= changed
     return list(found.values())
+
+
+def _cast(table: pa.Table, kinds: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return a table with columns of those types, which hold the same values."""
+    for number, name in enumerate(table.column_names):
+        kind = kinds.get(name)
+        # By name: to pyarrow two lists are equal whatever their values are called, and no table is made of both.
+        if kind is not None and str(table.schema.field(number).type) != str(kind):
+            table = table.set_column(number, name, table.column(number).cast(kind))
+    return table
 
 
 def _numbers(column: str, tables: Mapping[str, pa.Table], kinds: Sequence[pa.DataType]) -> dict[str, pa.Table] | None:

@@ -25,6 +25,7 @@ logger = logging.getLogger("lucky_recorder")
 
 Entry = Mapping[str, Any]
 RECORDINGS, EPISODES, MODEL, DISCARDED = "recordings", "episodes", "model", "discarded_seeds"
+ENV, ENV_ERROR = "env", "env_error"
 # Of episodes that are not in the session, but were in those that it is made of.
 LEFT_OUT = "left_out_seeds"
 _RANGE = re.compile(r"(\d{1,9}):(\d{1,9})")

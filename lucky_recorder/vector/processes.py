@@ -105,6 +105,11 @@ class Processes:
         said = self.meeting.said(meetings.PLACE)
         return sharding.Shards(self.settings, Path(said["folder"]), tuple(said["begun"]))
 
+    @property
+    def is_used(self) -> bool:
+        """Whether lanes of other processes record, or have recorded, or are about to."""
+        return self.meeting.has(meetings.PLACE) or State.OPEN in self.meeting.lanes().values()
+
     def refuse_unlike(self, lane: int, schema: Schema) -> None:
         """Refuse a lane whose rows or streams are others than those of the lanes before it.
 

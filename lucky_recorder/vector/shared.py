@@ -12,10 +12,12 @@ from typing import Any, Unpack
 
 import gymnasium as gym
 
+from lucky_recorder.capture.source import Source
 from lucky_recorder.episode.sink import Sink
 from lucky_recorder.errors import LuckyRecorderError, SettingsError, StateError
 from lucky_recorder.recorder import faces
-from lucky_recorder.recorder.fleet import AGAIN, Fleet
+from lucky_recorder.recorder.fleet import AGAIN, Fleet, Member
+from lucky_recorder.recorder.recording import Recording
 from lucky_recorder.recorder.wrapper import RecordLane
 from lucky_recorder.settings.fields import RecorderFields
 from lucky_recorder.settings.recorder import RecorderSettings
@@ -26,6 +28,24 @@ from lucky_recorder.vector.meeting import Meeting, State
 from lucky_recorder.vector.processes import Processes
 
 logger = logging.getLogger("lucky_recorder")
+
+
+class _Here(Fleet):
+    """The lanes of the process that has called `shared`: they open no session beside that of other processes' lanes."""
+
+    def __init__(self, processes: Processes, sinks: Iterable[Sink]) -> None:
+        super().__init__(processes.settings, sinks, has_lanes=True)
+        self._processes = processes
+
+    def enter(self, member: Member, source: Source, lane: int) -> Recording:
+        """Begin to record a lane; see `Fleet.enter`.
+
+        Raises:
+            StateError: If the session is that of other processes.
+        """
+        if self.session is None and self._processes.is_used:
+            raise StateError(f"environments in other processes share a session already, and it is theirs; {AGAIN}")
+        return super().enter(member, source, lane)
 
 
 class Shared:
@@ -40,10 +60,10 @@ class Shared:
 
     def __init__(self, settings: RecorderSettings, sinks: Iterable[Sink]) -> None:
         settled, given = settings.anchored(), tuple(sinks)
-        self._fleet: Fleet | None = Fleet(settled, given, has_lanes=True)
+        self.processes = Processes(settled, Meeting())
+        self._fleet: Fleet | None = _Here(self.processes, given)
         self._has_sinks = bool(given)
         self._home = os.getpid()
-        self.processes = Processes(settled, Meeting())
         faces.offer(self.workers)
         weakref.finalize(self, _let_go, self.processes, self._home)
 

@@ -122,10 +122,12 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     assert snapshot(tmp_path / "one") == snapshot(tmp_path / "other")
 
 
-def test_a_seed_that_was_used_is_refused_before_anything_is_recorded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [0, 1, 700])
+def test_a_seed_that_was_used_is_refused_before_anything_is_recorded(tmp_path: Path, first: int) -> None:
+    """Also where the first takes were discarded."""
     schema = arm_schema()
     sink = make_sink(tmp_path, schema)
-    keep(sink, schema, 2)
+    keep(sink, schema, 2, attempt=first)
     sink.close()
     before = snapshot(tmp_path)
     with pytest.raises(SettingsError, match=r"^koyu\.id_seed=3: .* has bundles of this seed already"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from typing import Any
 import gymnasium as gym
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import lucky_recorder as lr
+from lucky_recorder.cli.main import app
+from lucky_recorder.koyu.writer import DatasetWriter
 from lucky_recorder.rollouts import bundles, gather
 from lucky_recorder.rollouts.collect import Summary
 from lucky_recorder.rollouts.pieces import Attempt
@@ -183,7 +187,7 @@ def test_bundles_come_all_or_none(tmp_path: Path) -> None:
     for note in (stop, lambda done, total: None):
         with pytest.raises(Stop), bundles.ready(dataset, settings, kept, 25, note):
             raise Stop
-        assert read_dataset(dataset) == []
+        assert not dataset.exists()
     with bundles.ready(dataset, settings, kept, 25, lambda done, total: None) as add:
         assert read_manifest(dataset)["episodes"] == []
         add()
@@ -202,6 +206,44 @@ def test_bundles_come_all_or_none(tmp_path: Path) -> None:
     ):
         raise Stop
     assert len(read_dataset(dataset)) == 2
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("before", ["nothing", "a dataset", "a session that is gone on with"])
+def test_where_bundles_fail_after_the_session_they_are_to_be_made_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, before: str
+) -> None:
+    """The shards hold surplus, too: merged, they are other episodes than the session's."""
+    once = tmp_path / "once"
+    once.touch()
+    mode = {"collection_mode": "teleop"}
+    given: dict[str, Any] = {}
+    if before != "nothing":
+        first = collected(maker(tmp_path, once, mode), 1, episodes=1, seed=50)
+        given = {"resume": first.path} if before == "a session that is gone on with" else {}
+
+    real = DatasetWriter.commit
+
+    def full(writer: Any, prepared: Any) -> None:
+        if len(prepared) > 1:
+            raise lr.StorageError("the disk is full")
+        real(writer, prepared)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DatasetWriter, "commit", full)
+        with pytest.raises(lr.StorageError, match="the disk is full"):
+            collected(maker(tmp_path, once, mode, **given), 2, episodes=3, seed=0)
+    assert (tmp_path / "cubes").exists() is (before != "nothing")
+    (told,) = [text for text in caplog.messages if "this makes a dataset of it: " in text]
+    command = shlex.split(told.partition("this makes a dataset of it: ")[2])
+    done = CliRunner().invoke(app, command[1:])
+    assert done.exit_code == 0, done.output
+    session, dataset = Path(command[2]), Path(command[4])
+    check_koyu(dataset)
+    seeds = [int(seed) for seed in check_session(session).episodes["seed"].to_pylist()]
+    added = {"nothing": [], "a dataset": [50]}.get(before, [])
+    assert seeds_of(dataset) == [*added, *seeds]
+    assert len(seeds) == 3
 
 
 def test_long_rows_are_moved_part_after_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,3 +108,49 @@ def test_two_sessions_with_two_types_are_not_merged(tmp_path: Path) -> None:
         paths.append(recording.root)
     with pytest.raises(lr.FormatError, match=r"'rating' in meta/episodes: .*one has int64, .*two string"):
         lr.merge(paths, tmp_path / "made")
+
+
+LISTS = pa.list_(pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (pa.array([[1]], pa.list_(pa.field("element", pa.int64()))), pa.array([[2], None], LISTS)),
+        (pa.array([[]], pa.list_(pa.null())), pa.array([[2], [3, None]], LISTS)),
+        (pa.array([[[]]], pa.list_(pa.list_(pa.null()))), pa.array([[[1]], []], pa.list_(LISTS))),
+        (pa.array([None], pa.null()), pa.array([[2], []], LISTS)),
+    ],
+    ids=["called otherwise", "empty", "empty within", "none"],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_lists_that_hold_the_same_are_of_one_type(tmp_path: Path, one: Any, other: Any, is_first: bool) -> None:
+    """In the files of a session, and in two sessions."""
+    blank = pa.nulls(2 if is_first else 1)
+    columns = (one, other) if is_first else (other.slice(0, 1), pa.concat_arrays([one, one]))
+    expected = [value for column in columns for value in column.to_pylist()]
+    recording = rated(tmp_path / "one", *columns)
+    assert lr.Session(recording.root).episodes["rating"].to_pylist() == expected
+    other_one = rated(tmp_path / "two", columns[0], blank) if is_first else rated(tmp_path / "two", blank, columns[1])
+    both = lr.merge([recording.root, other_one.root], tmp_path / "both").path
+    assert lr.Session(both).episodes["rating"].to_pylist()[:3] == expected
+    assert check_session(both) == []
+    go_on(recording)
+    recording.close()
+
+
+def test_a_column_that_is_called_as_the_formats_are_is_left_out_with_a_word(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "one", arm_schema())
+    recording.keep(2)
+    recording.close()
+    (path,) = recording.root.glob("meta/episodes/*/*.parquet")
+    table = pq.read_table(path)
+    for name in ("videos/quality", "data/note", "meta/x", "states/s", "rating"):
+        table = table.append_column(name, pa.array([1]))
+    pq.write_table(table, path)
+    with pytest.warns(
+        RuntimeWarning, match=r"one: videos/quality, data/note, meta/x, states/s in meta/episodes: .* left out"
+    ):
+        made = lr.merge([recording.root], tmp_path / "made").path
+    assert check_session(made) == []
+    assert lr.Session(made).episodes["rating"].to_pylist() == [1]

@@ -254,6 +254,25 @@ def test_a_lane_that_comes_too_late_is_told(tmp_path: Path) -> None:
     late.close()
 
 
+@pytest.mark.parametrize("when", ["made", "reset", "closed"])
+def test_no_session_is_opened_here_beside_that_of_other_processes(tmp_path: Path, when: str) -> None:
+    wrap, there = away(**custom(tmp_path))
+    steps, here = envs(there, (2, 2)), wrap(CountEnv())
+    if when != "made":
+        run(steps, 3)
+    if when == "closed":
+        steps.close()
+    with pytest.raises(lr.StateError, match=r"in other processes share a session already.*shared\(\) again"):
+        here.reset()
+    here.close()
+    if when == "made":
+        run(steps, 3)
+    steps.close()
+    assert wrap.session_path is not None
+    assert len(check_session(wrap.session_path)) == 2
+    assert folders(tmp_path) == [wrap.session_path.name]
+
+
 def test_a_wrapper_is_sent_to_other_processes_before_it_is_used_here(tmp_path: Path) -> None:
     wrap = lr.vector.shared(**custom(tmp_path))
     assert copy.deepcopy(wrap) is wrap
