@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,10 @@ _OFFSET = 8
 _COPIES = 4
 # Row groups are read together up to so many bytes: a file may have very many.
 _BATCH_BYTES = 16 * limits.MEGABYTE
+# Files whose footers were looked through, the latest last, and by what they are known: so many of them.
+_sound: dict[tuple[int, ...], None] = {}
+_MOST_SOUND = 4096
+_MOMENT_NS = 100_000_000
 _FEWER = "Read fewer columns at a time"
 
 
@@ -197,14 +202,16 @@ def open_parquet(path: Path) -> Iterator[ParquetFile]:
     descriptor = open_file(path)
     try:
         length = _footer_bytes(descriptor, path)
-        # A list takes a byte for each of its entries, at least: more than the footer has are none.
-        bounds = {"thrift_string_size_limit": length, "thrift_container_size_limit": length}
+        # A list takes a byte for each of its entries, at least: more than the footer has are none. Each that is there
+        # takes a hundred times as much in memory, be it a note without a text.
+        most = min(length, limits.MOST_IN_FOOTER)
+        bounds = {"thrift_string_size_limit": length, "thrift_container_size_limit": most}
         with named.readable(path) as source, pq.ParquetFile(source, page_checksum_verification=True, **bounds) as file:
             rows, schema = file.metadata.num_rows, file.metadata.schema
             if not 0 <= rows <= limits.MOST_ROWS:
                 raise FormatError(f"{path}: {rows} rows; at most {limits.MOST_ROWS} are read")
             metadata, leaves = file.metadata, [_leaf(schema.column(i)) for i in range(len(schema.names))]
-        footer.refuse_unsound(_footer(descriptor, length), leaves)
+        _refuse_unsound(descriptor, length, leaves)
         texts = [leaf.path for leaf in leaves if leaf.physical_type == _TEXT]
         options = {"metadata": metadata, "read_dictionary": texts, "page_checksum_verification": True}
         with named.readable(path) as source, pq.ParquetFile(source, **options) as file:
@@ -224,6 +231,21 @@ def _footer_bytes(descriptor: int, path: Path) -> int:
 
 def _footer(descriptor: int, length: int) -> bytes:
     return os.pread(descriptor, length, os.fstat(descriptor).st_size - _TAIL.size - length)
+
+
+def _refuse_unsound(descriptor: int, length: int, leaves: Sequence[footer.Leaf]) -> None:
+    """Look through a footer, once for each file: a reader of many episodes opens theirs again for each."""
+    status = os.fstat(descriptor)
+    file = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    if file in _sound:
+        return
+    footer.refuse_unsound(_footer(descriptor, length), leaves)
+    # What was changed just now may be changed again at what a file system takes for the same moment.
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _MOMENT_NS:
+        _sound[file] = None
+        with contextlib.suppress(KeyError, StopIteration, RuntimeError):  # another thread may take it
+            if len(_sound) > _MOST_SOUND:
+                del _sound[next(iter(_sound))]
 
 
 def _leaf(column: pq.ColumnSchema) -> footer.Leaf:
