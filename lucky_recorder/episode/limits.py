@@ -23,8 +23,9 @@ MOST_TEXT_BYTES = 64 * MEGABYTE
 MOST_LISTED = 200_000
 # The values in them, of all columns together.
 MOST_CELLS = 5_000_000
-# A footer is read as a whole, and takes many times its size in memory.
-LARGEST_FOOTER = 32 * MEGABYTE
+# A footer is read as a whole, and takes many times its size in memory. One of a thousand episodes of a hundred columns
+# takes 12 MB. In one of its lists there may be as many row groups as episodes are listed.
+LARGEST_FOOTER, MOST_IN_FOOTER = 16 * MEGABYTE, MOST_LISTED
 # What a JSON file may hold on the disk, and come to in memory: "[]," is three bytes, and takes seventy. A manifest of
 # two hundred thousand episodes fits.
 LARGEST_JSON, MOST_JSON_BYTES = 64 * MEGABYTE, 320 * MEGABYTE

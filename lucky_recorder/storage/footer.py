@@ -18,6 +18,8 @@ __all__ = ["Leaf", "refuse_unsound"]
 
 # Thrift's kinds of values.
 _FALSE, _BYTE, _WHOLE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 2, 3, (4, 5, 6), 7, 8, 9, 10, 11, 12
+# Bytes of what takes always as many.
+_FIXED = {_BYTE: 1, _DOUBLE: 8}
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _TEXT = "BYTE_ARRAY"
 # Parquet's types by their numbers.
@@ -177,8 +179,8 @@ def _over(content: bytes, at: int, kind: int) -> int:
         return at + length
     if kind == _STRUCT:
         return _struct(content, at, {})
-    if kind in (_BYTE, _DOUBLE):
-        return at + (1 if kind == _BYTE else 8)
+    if kind in _FIXED:
+        return at + _FIXED[kind]
     return _over_many(content, at, kind)
 
 
@@ -194,6 +196,8 @@ def _over_many(content: bytes, at: int, kind: int) -> int:
         raise ValueError(f"a footer with a value of kind {kind}")
     # In a list, a truth takes a byte.
     kinds = [_BYTE if kind <= _FALSE else kind for kind in pair]
+    if all(kind in _FIXED for kind in kinds):
+        return at + count * sum(_FIXED[kind] for kind in kinds)
     for _ in range(count):
         for kind in kinds:
             at = _over(content, at, kind)

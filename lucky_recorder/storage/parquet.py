@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,10 @@ _OFFSET = 8
 _COPIES = 4
 # Row groups are read together up to so many bytes: a file may have very many.
 _BATCH_BYTES = 16 * limits.MEGABYTE
+# Files whose footers were looked through, the latest last, and by what they are known: so many of them.
+_sound: dict[tuple[int, ...], None] = {}
+_MOST_SOUND = 4096
+_MOMENT_NS = 100_000_000
 _FEWER = "Read fewer columns at a time"
 # Of a file that is no larger, all bytes are read at once.
 _SMALL_BYTES = limits.MEGABYTE
@@ -270,16 +275,18 @@ def open_parquet(path: Path) -> Iterator[ParquetFile]:
     try:
         content = _Content(descriptor, path)
         length = _footer_bytes(content, path)
-        # A list takes a byte for each of its entries, at least: more than the footer has are none. The headers of pages
-        # may hold longer texts than a short footer has.
-        bounds = {"thrift_string_size_limit": max(length, _SMALL_BYTES), "thrift_container_size_limit": length}
+        # A list takes a byte for each of its entries, at least: more than the footer has are none. Each that is there
+        # takes a hundred times as much in memory, be it a note without a text. The headers of pages may hold longer
+        # texts than a short footer has.
+        most = min(length, limits.MOST_IN_FOOTER)
+        bounds = {"thrift_string_size_limit": max(length, _SMALL_BYTES), "thrift_container_size_limit": most}
         with content.opened() as source, pq.ParquetFile(source, page_checksum_verification=True, **bounds) as file:
             metadata = file.metadata
             rows, schema = metadata.num_rows, metadata.schema
             if not 0 <= rows <= limits.MOST_ROWS:
                 raise FormatError(f"{path}: {rows} rows; at most {limits.MOST_ROWS} are read")
             leaves = [_leaf(schema.column(i)) for i in range(len(schema.names))]
-            footer.refuse_unsound(content.read(length, content.size - _TAIL.size - length), leaves)
+            _refuse_unsound(descriptor, content, length, leaves)
             texts = [number for number, leaf in enumerate(leaves) if leaf.physical_type == _TEXT]
             opened = ParquetFile(file, content, path)
             if opened.has_little_text(texts):
@@ -300,6 +307,21 @@ def _footer_bytes(content: _Content, path: Path) -> int:
     if magic == _MAGIC and length > limits.LARGEST_FOOTER:
         raise FormatError(f"{path}: a footer of {length} bytes; at most {limits.LARGEST_FOOTER} are read")
     return max(1, min(int(length), content.size))
+
+
+def _refuse_unsound(descriptor: int, content: _Content, length: int, leaves: Sequence[footer.Leaf]) -> None:
+    """Look through a footer, once for each file: a reader of many episodes opens theirs again for each."""
+    status = os.fstat(descriptor)
+    file = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    if file in _sound:
+        return
+    footer.refuse_unsound(content.read(length, content.size - _TAIL.size - length), leaves)
+    # What was changed just now may be changed again at what a file system takes for the same moment.
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _MOMENT_NS:
+        _sound[file] = None
+        with contextlib.suppress(KeyError, StopIteration, RuntimeError):  # another thread may take it
+            if len(_sound) > _MOST_SOUND:
+                del _sound[next(iter(_sound))]
 
 
 def _leaf(column: pq.ColumnSchema) -> footer.Leaf:

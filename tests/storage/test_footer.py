@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
+from lucky_recorder.storage import parquet
 from lucky_recorder.storage.footer import Leaf, refuse_unsound
 from lucky_recorder.storage.untrusted import Folder
 
@@ -91,3 +94,66 @@ def test_a_column_that_cannot_be_asked_for(column: bytes, fault: str) -> None:
     footer = b"\x49\x1c\x19\x1c" + column + b"\x00\x00"
     with pytest.raises(ValueError, match=f"column 'x'.* {fault}|column 'x': {fault}"):
         refuse_unsound(footer, [Leaf("x", "DOUBLE", 0, 0, 1)])
+
+
+def long_ago(path: Path) -> None:
+    """Nobody changes the file any more: it is not of this moment."""
+    os.utime(path, ns=(10**18, 10**18))
+
+
+def test_a_footer_is_looked_through_once_for_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path)
+    looked: list[int] = []
+    monkeypatch.setattr(parquet.footer, "refuse_unsound", lambda content, leaves: looked.append(len(leaves)))
+    # What was changed in this very moment is looked through again, since it may be changed once more.
+    monkeypatch.setattr(parquet, "_MOMENT_NS", 10**18)
+    for _ in range(2):
+        with Folder(tmp_path).parquet("good.parquet"):
+            pass
+    assert len(looked) == 2
+    monkeypatch.setattr(parquet, "_MOMENT_NS", -(10**18))
+    for _ in range(3):
+        with Folder(tmp_path).parquet("good.parquet"):
+            pass
+    assert len(looked) == 3
+    # Another file under this name, and the file with other bytes.
+    (tmp_path / "other.parquet").write_bytes((tmp_path / "good.parquet").read_bytes())
+    (tmp_path / "other.parquet").replace(tmp_path / "good.parquet")
+    with Folder(tmp_path).parquet("good.parquet"):
+        pass
+    long_ago(tmp_path / "good.parquet")
+    with Folder(tmp_path).parquet("good.parquet"):
+        pass
+    assert len(looked) == 5
+
+
+def test_no_more_files_are_remembered_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_MOMENT_NS", -(10**18))
+    monkeypatch.setattr(parquet, "_MOST_SOUND", 3)
+    monkeypatch.setattr(parquet, "_sound", known := {})
+    for number in range(9):
+        pq.write_table(pa.table({"x": [number]}), tmp_path / f"{number}.parquet")
+        with Folder(tmp_path).parquet(f"{number}.parquet"):
+            pass
+    assert len(known) == 3
+
+
+def with_field(path: Path, kind: int, value: bytes) -> None:
+    """Put a field that nobody knows at the end of a footer."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[-8:-4], "little")
+    footer = content[-8 - length : -9] + bytes([kind]) + b"\xc6\x01" + value + b"\0"
+    path.write_bytes(content[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+
+@pytest.mark.parametrize(("inner", "one"), [(1, b"\1"), (3, b"\7"), (7, bytes(8)), (5, b"\2"), (8, b"\0"), (12, b"\0")])
+@pytest.mark.parametrize("count", [3, limits.MOST_IN_FOOTER + 1])
+def test_lists_of_what_nobody_knows(tmp_path: Path, inner: int, one: bytes, count: int) -> None:
+    written(tmp_path)
+    size = bytes([count & 127 | 128, count >> 7 & 127 | 128, count >> 14])
+    with_field(tmp_path / "good.parquet", 9, bytes([0xF0 | inner]) + size + one * count)
+    if count == 3:
+        assert Folder(tmp_path).table("good.parquet").num_rows == 2
+        return
+    with pytest.raises(FormatError, match=r"good\.parquet: cannot be read"):
+        Folder(tmp_path).table("good.parquet")
