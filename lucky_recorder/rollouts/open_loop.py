@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,6 @@ from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.reader import Session
 from lucky_recorder.settings.recorder import RecorderSettings
 from lucky_recorder.storage.untrusted import Folder, format_errors
-
-if TYPE_CHECKING:
-    import mujoco
 
 _MODES = {label.entity_column: mode for mode, label in keys.MODES.items() if mode != "custom"}
 _EVEN = 1e-6
@@ -102,7 +99,8 @@ def open_loop(session: str | Path | Session, episode: int, model: str | Path | N
     return _Player(found, place, opened, mode).play(recorded)
 
 
-def _model(session: Session, episode: Episode, given: str | Path | None) -> tuple[mujoco.MjModel, Path]:
+def _model(session: Session, episode: Episode, given: str | Path | None) -> tuple[Any, Path]:
+    """Return a `mujoco.MjModel`, and where it is from."""
     if given is not None:
         return simulator.read_model(Path(given)), Path(given)
     entry = provenance.of_episode(session.provenance, episode.index)
@@ -126,7 +124,7 @@ def _model(session: Session, episode: Episode, given: str | Path | None) -> tupl
 class _Player:
     """Plays episodes in a model."""
 
-    def __init__(self, model: mujoco.MjModel, place: Path, session: Session, mode: str) -> None:
+    def __init__(self, model: Any, place: Path, session: Session, mode: str) -> None:
         self._model = model
         self._place = place
         self._mover = simulator.Mover(model)
