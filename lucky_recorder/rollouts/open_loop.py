@@ -100,6 +100,7 @@ def open_loop(session: str | Path | Session, episode: int, model: str | Path | N
 
 
 def _model(session: Session, episode: Episode, given: str | Path | None) -> tuple[Any, Path]:
+    """Return a `mujoco.MjModel`, and where it is from."""
     if given is not None:
         return simulator.read_model(Path(given)), Path(given)
     entry = provenance.of_episode(session.provenance, episode.index)
