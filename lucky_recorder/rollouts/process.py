@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from lucky_recorder.errors import CaptureError, LuckyRecorderError
+from lucky_recorder.errors import CaptureError, LuckyRecorderError, text_of
 from lucky_recorder.rollouts.pieces import Attempt, Piece
 from lucky_recorder.rollouts.shard import BrokenOff, Job, Shard
 
@@ -196,7 +196,7 @@ def _close(desk: _Desk, shard: Shard | None) -> None:
 
 
 def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(text_of(error).split())
     return text if isinstance(error, LuckyRecorderError) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
