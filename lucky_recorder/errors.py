@@ -31,6 +31,19 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def told(error: BaseException) -> str:
+    """Write an exception of somebody else's for a message: its type, and what it says."""
+    return f"{type(error).__name__}: {text_of(error)}"
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an exception of somebody else's says, where it can: its own code makes the text."""
+    try:
+        return str(error)
+    except Exception:
+        return "(what it says cannot be told)"
+
+
 class LuckyRecorderError(Exception):
     """The root of the tree: ``except LuckyRecorderError`` catches all that the recorder raises."""
 

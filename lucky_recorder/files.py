@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from pathlib import Path
 
 # Windows has none of these, nor what they guard against.
@@ -18,6 +19,11 @@ _NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_FILE = "is no file"
+# Of a name that the system cannot be given, because the locale has no bytes for its letters.
+OTHER_LOCALE = (
+    f"cannot be given to this system: Python writes names as {sys.getfilesystemencoding()} in this locale; set "
+    "PYTHONUTF8=1 in the environment, or a locale of UTF-8, such as LC_ALL=C.UTF-8"
+)
 
 
 def open_file(path: Path, flags: int = os.O_RDONLY, *, follow: bool = True, folders: bool = False) -> int:

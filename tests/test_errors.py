@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from lucky_recorder import errors
-from lucky_recorder.errors import LuckyRecorderError, SettingsError, StorageError, shown
+from lucky_recorder.errors import LuckyRecorderError, SettingsError, StorageError, shown, told
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
 
@@ -54,3 +54,12 @@ def test_a_storage_error_may_carry_the_number_of_the_system() -> None:
     error = StorageError("/data/x: No space left on device")
     error.errno = 28
     assert str(error) == "/data/x: No space left on device"
+
+
+def test_what_an_exception_says_is_asked_with_care() -> None:
+    class BadError(Exception):
+        def __str__(self) -> str:
+            raise AttributeError("nothing")
+
+    assert told(ValueError("x")) == "ValueError: x"
+    assert told(BadError()) == "BadError: (what it says cannot be told)"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.episode.keys import LONGEST_TEXT, NUMBERS
 from lucky_recorder.episode.schema import Field
-from lucky_recorder.errors import CaptureError, shown
+from lucky_recorder.errors import CaptureError, shown, text_of
 
 # Before the name of a column of the user's own: it keeps its channel apart from those of the simulation's arrays, for a
 # column may be called qpos.
@@ -264,7 +264,7 @@ def _as_array(name: str, value: Any) -> NDArray[Any]:
     try:
         given = np.asarray(value)
     except ValueError as error:  # a list of lists of several lengths
-        raise CaptureError(f"column {name!r}: the source gave {shown(value)}: {error}") from error
+        raise CaptureError(f"column {name!r}: the source gave {shown(value)}: {text_of(error)}") from error
     if given.dtype.kind not in "biuf":
         raise CaptureError(f"column {name!r}: the source gave {shown(value)}, which is no number")
     return given

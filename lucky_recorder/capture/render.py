@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.capture.schedule import Capture
+from lucky_recorder.capture.signalled import is_of_a_handler
 from lucky_recorder.capture.snapshot import SceneSnapshot
-from lucky_recorder.errors import SettingsError, StreamError
+from lucky_recorder.errors import SettingsError, StreamError, told
 from lucky_recorder.settings.camera import LARGEST_SIDE, SMALLEST_SIDE, Camera
 from lucky_recorder.settings.recorder import RecorderSettings
 
@@ -61,7 +62,9 @@ def _picture(render: Callable[[], Any], camera: Camera) -> Any:
     try:
         return render()
     except Exception as error:  # an environment may raise anything
-        raise _refused(camera, f"failed: {type(error).__name__}: {error}") from error
+        if is_of_a_handler(error):
+            raise
+        raise _refused(camera, f"failed: {told(error)}") from error
 
 
 def _settled(picture: Any, camera: Camera) -> NDArray[np.uint8]:

@@ -226,11 +226,11 @@ def _began_ns(session: Session, episode: Episode) -> int:
     """Return when an episode began; where nothing says so, when its data file was written, less how long it lasted."""
     said = clock.moment_ns(episode.meta.get(RECORDED_AT))
     if said is not None:
-        return max(0, said)
+        return clock.recordable_ns(said)
     path = episode.data_path()
     with storage_errors(path):
         written = path.stat().st_mtime_ns
-    return max(0, written - clock.tick_ns(episode.data_ticks, session.hz))
+    return clock.recordable_ns(written - clock.tick_ns(episode.data_ticks, session.hz))
 
 
 # A dataset's bundles as a session.
@@ -359,7 +359,7 @@ def _episode_of(
         outcome=Outcome(isinstance(reward, int | float) and reward >= GOOD_REWARD),
         tasks={int(i): tasks[i] for i in np.unique(task_index)},
         videos={s.key: _filmed(dataset, number, s, sink) for s in schema.streams},
-        began_ns=max(0, clock.moment_ns(sidecar.get("recorded_at")) or 0),
+        began_ns=clock.recordable_ns(clock.moment_ns(sidecar.get("recorded_at"))),
         about=about_of(sidecar),
     )
 

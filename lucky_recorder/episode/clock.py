@@ -20,6 +20,8 @@ from lucky_recorder.errors import SettingsError
 
 NANOSECONDS = 1_000_000_000
 MICROSECOND_NS = 1000
+# Later than this, in 2255, a few years more would be too many nanoseconds for an int64.
+LATEST_NS = 9 * 10**18
 _SLOWEST, _FASTEST = Fraction(1, 1_000_000), Fraction(NANOSECONDS)
 # A float stands for a fraction: one with a small denominator if such a one is close, else one with a larger
 # denominator that differs by no more than the float's rounding.
@@ -173,13 +175,12 @@ def ticks_within(seconds: float, hz: Fraction) -> int:
 
 
 def now_ns() -> int:
-    """Return the nanoseconds since 1970; 0 where the system's clock says what has no date, so nothing is known."""
-    now = time.time_ns()
-    try:
-        moment(now)
-    except (ValueError, OverflowError, OSError):
-        return 0
-    return now
+    """Return the nanoseconds since 1970; 0 where the system's clock says what is no time of a recording.
+
+    Then nothing is known. In 2262 they are more than an int64 holds, and so much is left for what is recorded from then
+    on; before 1970 there was no recording.
+    """
+    return recordable_ns(time.time_ns())
 
 
 def moment(moment_ns: int) -> str:
@@ -202,3 +203,12 @@ def moment_ns(text: object) -> int | None:
         return None
     since = said - datetime.fromtimestamp(0, UTC)
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * MICROSECOND_NS
+
+
+def recordable_ns(moment_ns: int | None) -> int:
+    """Return when a recording began, from what somebody else says; 0, as for one that is not known, where it cannot be.
+
+    Args:
+        moment_ns: Nanoseconds since 1970; None where nothing says so.
+    """
+    return moment_ns if moment_ns is not None and 0 <= moment_ns < LATEST_NS else 0

@@ -13,7 +13,7 @@ import numpy as np
 from lucky_recorder.capture.moment import Moment
 from lucky_recorder.episode.keys import LONGEST_TEXT
 from lucky_recorder.episode.record import About, Reason
-from lucky_recorder.errors import SettingsError, shown
+from lucky_recorder.errors import SettingsError, shown, text_of
 from lucky_recorder.storage.untrusted import parsed
 
 # Beside a reset's options: the types of the arrays that stand there as lists, and what is no JSON, as its repr.
@@ -192,7 +192,7 @@ def _given_back(name: str, value: Any) -> Any:
     try:
         read = read_back({name: value})
     except _NO_JSON as error:
-        raise SettingsError.of(name, value, f"give plain JSON values ({error})") from None
+        raise SettingsError.of(name, value, f"give plain JSON values ({text_of(error)})") from None
     # A list for a tuple, a text for a name that is a number.
     if read[name] != value:
         remedy = f"would be read back as {shown(read[name])}: give lists for tuples, and texts for names that are none"

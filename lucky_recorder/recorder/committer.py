@@ -14,7 +14,7 @@ from typing import Protocol
 
 from lucky_recorder.episode.record import EpisodeRecord, Outcome, Reason
 from lucky_recorder.episode.sink import Measured, Prepared, Sink
-from lucky_recorder.errors import LuckyRecorderError, MetadataError, StreamError, extended, shown
+from lucky_recorder.errors import LuckyRecorderError, MetadataError, StreamError, extended, shown, told
 from lucky_recorder.recorder.losses import Losses
 from lucky_recorder.recorder.messages import Counts
 from lucky_recorder.recorder.origin import Origin
@@ -230,23 +230,32 @@ class Committer:
             try:
                 sink.close()
             except BaseException as error:  # whatever a sink of the user's raises: the others are closed all the same
-                self._fail_after(None, as_ours(error, f"{sink.root} could not be completed"))
+                self._fail_after(None, as_ours(error, f"{_named(sink)} could not be completed"))
 
 
 def as_ours(error: BaseException, what: str) -> LuckyRecorderError:
     """Return an error of the recorder's own tree."""
     if isinstance(error, LuckyRecorderError):
         return error
-    wrapped = StreamError(f"{what}: {type(error).__name__}: {error}")
+    wrapped = StreamError(f"{what}: {told(error)}")
     wrapped.__cause__ = error
     return wrapped
+
+
+def _named(sink: Sink) -> str:
+    """Return where a sink writes, for a message; its type where a sink of the user's does not say it."""
+    try:
+        return str(sink.root)
+    except Exception:  # asked where something has failed: its failing here must not hide that
+        return f"a sink of type {type(sink).__name__}"
 
 
 def _prepared(sink: Sink, record: EpisodeRecord) -> Prepared:
     """Have a sink prepare an episode; refuse what could be neither committed nor discarded, while nothing is."""
     one = sink.prepare(record)
     if not all(callable(getattr(one, verb, None)) for verb in ("commit", "discard")):
-        raise StreamError(f"{sink.root}: its prepare() returned {shown(one)}; return what has commit() and discard()")
+        what = f"its prepare() returned {shown(one)}; return what has commit() and discard()"
+        raise StreamError(f"{_named(sink)}: {what}")
     return one
 
 
@@ -256,7 +265,7 @@ def _discard(sinks: Sequence[Sink], prepared: Sequence[Prepared], written: int) 
         try:
             one.discard()
         except BaseException as error:  # whatever a sink of the user's raises
-            yield as_ours(error, f"{sink.root}: temporary files may be left")
+            yield as_ours(error, f"{_named(sink)}: temporary files may be left")
 
 
 def _taken(prepared: Sequence[Prepared], files: Callable[[Measured], Iterable[Path]]) -> Mapping[int, Taken]:
@@ -270,9 +279,7 @@ def _taken(prepared: Sequence[Prepared], files: Callable[[Measured], Iterable[Pa
 
 def _half_written(error: BaseException, written: Sequence[Sink], sinks: Sequence[Sink]) -> LuckyRecorderError:
     """Say of an episode which formats have it and which do not."""
-    has, lacks = (
-        " and ".join(str(sink.root) for sink in some) for some in (written, [s for s in sinks if s not in written])
-    )
+    has, lacks = (" and ".join(map(_named, some)) for some in (written, [s for s in sinks if s not in written]))
     return extended(
         as_ours(error, "an episode could not be written"), f"its episode is whole in {has} and not in {lacks}"
     )

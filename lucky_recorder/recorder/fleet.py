@@ -171,13 +171,11 @@ class Fleet:
         # Before it is open: this may be a daemon thread, and then the end of the process waits for it.
         exits.guard(id(session), close)
         try:
-            path = session.open(first)
+            # Once more, when OpenGL is there: see `exits.guard`.
+            return session.open(first, lambda: exits.guard(id(session), close))
         except BaseException:
             exits.release(id(session))
             raise
-        # Once more, now that OpenGL is there: see `exits.guard`.
-        exits.guard(id(session), close)
-        return path
 
     def stop(self, why: str) -> None:
         """Begin nothing any more, in any lane: another one closes what is open."""

@@ -7,7 +7,7 @@ a vector environment has one for each environment in it. What is a lane's own is
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -89,11 +89,12 @@ class OpenSession:
 
     # Its beginning.
 
-    def open(self, first: OfSession) -> Path:
+    def open(self, first: OfSession, ready: Callable[[], None]) -> Path:
         """Start the worker, make the GL context, and only then the sinks; returns the first sink's folder.
 
         Args:
             first: The first lane.
+            ready: Called when all is open; what it raises undoes that.
 
         Raises:
             SettingsError: If a format cannot hold what is recorded; nothing is on the disk then.
@@ -115,6 +116,7 @@ class OpenSession:
             self.lanes.append(first)
             if source.has_rates:
                 self.layout = first.lay_out()
+            ready()
         except BaseException:  # also an interrupt: a thread and a GL context must not stay behind
             self.lanes.clear()
             try:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from lucky_recorder.capture.door import simulator
 from lucky_recorder.capture.source import Source
-from lucky_recorder.errors import shown
+from lucky_recorder.errors import shown, text_of
 from lucky_recorder.lazy import lazy
 from lucky_recorder.recorder import secrets
 from lucky_recorder.recorder.circumstances import read_back
@@ -133,14 +133,14 @@ def _described(env: Any) -> dict[str, Any]:
         written = json.loads(spec.to_json())
         name, raised = _unwritable(written, "")
         if raised is not None:
-            return {"env": None, "env_error": _told(f"{name}: {type(raised).__name__}: {shown(str(raised))}")}
+            return {"env": None, "env_error": _told(f"{name}: {type(raised).__name__}: {shown(text_of(raised))}")}
         if json_cost(json.dumps(written).encode()) > _LARGEST_SPEC:
             return {"env": None, "env_error": f"it takes more than {_LARGEST_SPEC} bytes of memory"}
         altered = list(islice(_altered(_arguments(spec), _arguments_of(written), ""), 5))
         told = {"env_error": _told("; ".join(altered))} if altered else {}
         return {"env": secrets.in_values(written), **told}
     except Exception as error:  # whatever an environment raises when it is asked
-        return {"env": None, "env_error": _told(f"{type(error).__name__}: {shown(str(error))}")}
+        return {"env": None, "env_error": _told(f"{type(error).__name__}: {shown(text_of(error))}")}
 
 
 def _told(text: str) -> str:
@@ -195,7 +195,7 @@ def _part(name: str, say: Callable[[], Any], read: Callable[[Any], Any] = read_b
         return read(say())
     except Exception as error:  # one thing that cannot be written costs none of the others
         # A text: whoever keeps records would keep an error, and all that its traceback leads to.
-        _logger.warning("where the session comes from: %s is not noted: %s", name, _told(str(error)))
+        _logger.warning("where the session comes from: %s is not noted: %s", name, _told(text_of(error)))
         return None
 
 

@@ -16,7 +16,7 @@ from lucky_recorder.episode.keys import DEPTH_SUFFIX, IMAGES, LIDAR_PREFIX
 from lucky_recorder.episode.record import FinishedScans, FinishedVideo, VideoFile
 from lucky_recorder.episode.schema import Stream
 from lucky_recorder.episode.statistics import PixelHistogram
-from lucky_recorder.errors import LuckyRecorderError, StreamError
+from lucky_recorder.errors import LuckyRecorderError, StreamError, told
 from lucky_recorder.lazy import lazy
 from lucky_recorder.recorder.devices import Devices
 from lucky_recorder.recorder.scans import ScanTrack
@@ -196,7 +196,7 @@ class Tracks:
             self._fail(Track(stream, target, ""), stream.key, error)
 
     def _fail(self, track: Track | ScanTrack, key: str, error: Exception) -> None:
-        what = error if isinstance(error, LuckyRecorderError) else f"{type(error).__name__}: {error}"
+        what = error if isinstance(error, LuckyRecorderError) else told(error)
         track.error = StreamError(f"stream {key!r} failed: {what}")
         track.error.__cause__ = error
         self.error = self.error or track.error

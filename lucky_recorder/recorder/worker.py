@@ -75,7 +75,13 @@ class Worker:
         """Start the thread."""
         self._is_running = True
         try:
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                raise StateError(
+                    f"the recorder draws and writes in a thread of its own, and none can be started ({error}): end "
+                    "threads or processes, or raise the limit (`ulimit -u`, or pids.max of a container)"
+                ) from error
         except BaseException:  # also an interrupt: nobody knows whether it runs, so it is to end as soon as it does
             self._is_running = False
             self._jobs.put(None)

@@ -12,7 +12,7 @@ import attrs
 import cloudpickle
 
 from lucky_recorder.edit.shards import Discarded
-from lucky_recorder.errors import LuckyRecorderError, SettingsError, WorkerDiedError, extended
+from lucky_recorder.errors import LuckyRecorderError, SettingsError, WorkerDiedError, extended, text_of
 from lucky_recorder.recorder import exits
 from lucky_recorder.recorder.wrapper import RecordSession
 from lucky_recorder.rollouts.pieces import Attempt, Done, Engine, Lost, Piece
@@ -289,9 +289,8 @@ def _pickled(job: Job) -> bytes:
         try:
             cloudpickle.dumps(part)
         except Exception as error:  # whatever an object of the user's raises
-            remedy = (
-                f"cannot be sent to a worker process ({error}); give 'module:name', or a function that makes it there"
-            )
+            why = f"cannot be sent to a worker process ({text_of(error)})"
+            remedy = f"{why}; give 'module:name', or a function that makes it there"
             raise SettingsError.of(field, part, remedy) from error
     pickled: bytes = cloudpickle.dumps(job)
     return pickled

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from lucky_recorder.errors import CaptureError, LuckyRecorderError
+from lucky_recorder.errors import CaptureError, LuckyRecorderError, text_of
 from lucky_recorder.rollouts.pieces import Attempt, Bench, BrokenOff, Piece, Work
 
 GRACE_S = 15.0
@@ -194,7 +194,7 @@ def _close(desk: _Desk, shard: Bench | None) -> None:
 
 
 def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(text_of(error).split())
     return text if isinstance(error, LuckyRecorderError) else f"{type(error).__name__}: {text}".rstrip(": ")
 
 

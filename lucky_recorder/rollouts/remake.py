@@ -20,7 +20,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from lucky_recorder.capture.find import find_simulation
 from lucky_recorder.episode import keys
-from lucky_recorder.errors import LuckyRecorderError, SettingsError, shown
+from lucky_recorder.errors import LuckyRecorderError, SettingsError, shown, text_of
 from lucky_recorder.recorder.circumstances import given_options
 from lucky_recorder.recorder.secrets import MASK
 from lucky_recorder.recorder.wrapper import RecordSession
@@ -135,7 +135,7 @@ def _spec(session: Session, episode: Episode, entry: Mapping[str, Any] | None, a
     try:
         spec = _without_windows(EnvSpec.from_json(json.dumps(said)))
     except Exception as error:  # whatever a stranger's spec makes of it
-        raise _refuse(episode, f"its environment's spec is none ({shown(str(error))})") from error
+        raise _refuse(episode, f"its environment's spec is none ({shown(text_of(error))})") from error
     if not allow_code:
         _refuse_code(episode, spec)
     return spec
@@ -259,7 +259,7 @@ def _recorder(session: Session, spec: EnvSpec, robots: tuple[str, ...] | None, f
 def _raised(error: Exception, spec: EnvSpec) -> str:
     """Say what an environment has raised, and that an argument of it was hidden: that may be why."""
     masked = _masked(_arguments(spec.kwargs, [wrapper.kwargs for wrapper in spec.additional_wrappers]))
-    return "; ".join([f"{type(error).__name__}: {shown(str(error))}", *islice(masked, _MOST_NAMED)])
+    return "; ".join([f"{type(error).__name__}: {shown(text_of(error))}", *islice(masked, _MOST_NAMED)])
 
 
 def _actions(env: RecordSession, table: pa.Table) -> Iterator[Any]:

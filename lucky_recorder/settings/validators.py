@@ -24,6 +24,7 @@ import numpy as np
 
 from lucky_recorder.episode import clock, keys
 from lucky_recorder.errors import SettingsError
+from lucky_recorder.files import OTHER_LOCALE
 
 Flag: TypeAlias = bool | np.bool_
 Number: TypeAlias = float | Fraction | np.floating[Any] | np.integer[Any]
@@ -168,6 +169,10 @@ def folder(value: str | os.PathLike[str], *, field: str = "value") -> Path:
     if _has_half_characters(path):
         remedy = _of_the_locale(path) or ": its name is no UTF-8; rename the folder, or give another"
         raise SettingsError.of(field, value, f"{_HALF}{remedy}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise SettingsError.of(field, value, f"such a name {OTHER_LOCALE}") from None
     try:
         return Path(path).expanduser()
     except RuntimeError as error:  # ~name of a user who is not there

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lucky_recorder.episode import limits
 from lucky_recorder.errors import FormatError
-from lucky_recorder.files import NO_FILE, read_file
+from lucky_recorder.files import NO_FILE, OTHER_LOCALE, read_file
 from lucky_recorder.storage.names import below, is_within, part
 from lucky_recorder.storage.parquet import ParquetFile, open_parquet, plain
 
@@ -55,7 +55,10 @@ class Folder:
         self.kind = kind
         # Of a relative path this asks for the current folder, which may be gone.
         with format_errors(path):
-            self._real = os.path.realpath(path)
+            try:
+                self._real = os.path.realpath(path)
+            except UnicodeEncodeError:
+                raise FormatError(f"{path}: such a name {OTHER_LOCALE}") from None
 
     def file(self, relative: str) -> Path:
         """Return the path of a file.

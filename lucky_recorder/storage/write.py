@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lucky_recorder.errors import LuckyRecorderError, MetadataError, StorageError
+from lucky_recorder.errors import LuckyRecorderError, MetadataError, StorageError, told
 from lucky_recorder.files import make_file, open_file
 from lucky_recorder.storage.space import FULL, lacks_files, told_space
 
@@ -45,13 +45,16 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def metadata_errors() -> Iterator[None]:
-    """Turn a `StorageError` into a `MetadataError`: what is written here only lists episodes that are whole already."""
+    """Turn whatever is raised into a `MetadataError`: what is written here only lists episodes that are there."""
     try:
         yield
-    except StorageError as error:
-        told = MetadataError(*error.args)
-        told.errno = error.errno
-        raise told from error
+    except MetadataError:
+        raise
+    except Exception as error:  # a file that cannot be read again is no reason to count the episode as failed
+        is_ours = isinstance(error, LuckyRecorderError)
+        failed = MetadataError(str(error) if is_ours else f"what lists an episode could not be written: {told(error)}")
+        failed.errno = getattr(error, "errno", None)
+        raise failed from error
 
 
 class Staged:

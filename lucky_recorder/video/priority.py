@@ -25,7 +25,9 @@ def kept() -> Iterator[None]:
     try:
         yield
     finally:
-        if os.sched_getscheduler(0) != policy:
+        # A program may be a real-time one itself, of a lower priority than the encoder's threads give themselves.
+        now = os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+        if now != (policy, parameters.sched_priority):
             os.sched_setscheduler(0, policy, parameters)
             for thread in set(os.listdir(_THREADS)) - before:
                 with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile

@@ -67,3 +67,22 @@ def test_the_process_itself(made: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"W?rfel greifen ? ???" in done.stdout
     assert b"link?.pan" in done.stdout
+
+
+def test_a_folder_for_whose_name_the_locale_has_no_letters_is_an_error_that_says_so(tmp_path: Path) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    program = f"""
+import lucky_recorder as lr
+path = {str(tmp_path)!r} + "/\\xe4"
+for use in (lr.Session, lr.koyu.Dataset, lr.recover, lambda path: lr.RecorderSettings(output_dir=path)):
+    try:
+        use(path)
+    except lr.LuckyRecorderError as error:
+        print(ascii(str(error)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=False, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout.splitlines()
+    assert len(told) == 4
+    assert all("\\xe4" in line for line in told)
+    assert sum("PYTHONUTF8=1" in line for line in told) >= 3

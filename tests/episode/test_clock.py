@@ -226,3 +226,17 @@ def test_rates_are_written_for_people_and_for_json() -> None:
     assert clock.number(Fraction(50)) == 50
     assert type(clock.number(Fraction(50))) is int
     assert clock.number(Fraction(30000, 1001)) == 30000 / 1001
+
+
+@pytest.mark.parametrize(
+    ("now", "known"),
+    [
+        *((now, True) for now in (0, 10**18, clock.LATEST_NS - 1)),
+        *((now, False) for now in (clock.LATEST_NS, 2**63, 10**25, -1, -(10**19))),
+    ],
+)
+def test_a_clock_that_is_wrong_says_nothing(monkeypatch: pytest.MonkeyPatch, now: int, known: bool) -> None:
+    monkeypatch.setattr(clock.time, "time_ns", lambda: now)
+    assert clock.now_ns() == (now if known else 0)
+    # What is recorded from then on has times too: ten million ticks, one a second.
+    assert clock.end_ns(clock.now_ns(), 10_000_000, Fraction(1)) < 2**63

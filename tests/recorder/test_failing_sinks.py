@@ -219,3 +219,69 @@ class Late:
 
     def discard(self) -> None:
         self.prepared.discard()
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("its text needs what is not there")
+
+
+class Unwilling(MemorySink):
+    """Raises what says nothing, in one of its verbs; asked where it writes, it raises too, once ``is_lost``."""
+
+    is_lost = False
+
+    def __init__(self, place: Path, where: str) -> None:
+        self.place = place
+        super().__init__(place)
+        self.where = where
+
+    @property
+    def root(self) -> Path:
+        if self.is_lost:
+            raise SpeechlessError
+        return self.place
+
+    @root.setter
+    def root(self, place: Path) -> None:
+        self.place = place
+
+    def prepare(self, record: Any) -> Any:
+        one = super().prepare(record)
+        if record.take != 1:
+            return one
+        self.is_lost = True
+        self.strike("prepare")
+        if self.where == "commit":
+            one.commit = lambda: self.strike("commit")
+        return one
+
+    def close(self) -> None:
+        super().close()
+        self.is_lost = True
+        self.strike("close")
+
+    def strike(self, verb: str) -> None:
+        if self.where == verb:
+            raise SpeechlessError
+
+
+@pytest.mark.parametrize(("where", "kept", "failed"), [("prepare", 1, 1), ("commit", 2, 0), ("close", 3, 0)])
+def test_a_sink_that_cannot_say_what_is_wrong_nor_where_it_writes(
+    record: Any, run: Any, tmp_path: Path, where: str, kept: int, failed: int
+) -> None:
+    other = MemorySink(tmp_path / "other")
+    env = record(CountEnv(3), sinks=[Unwilling(tmp_path / "own", where), other])
+    failures = []
+    for use in (lambda: run(env, episodes=3), env.close, env.close):
+        try:
+            use()
+        except lr.LuckyRecorderError as error:
+            failures.append(str(error))
+    assert len(failures) == 1
+    assert "SpeechlessError: (what it says cannot be told)" in failures[0]
+    counts = env.observer.counts
+    assert (counts.kept, counts.failed) == (kept, failed)
+    session = lr.Session(env.session_path)
+    assert (session.state.value, len(session)) == ("complete", kept)
+    assert not any(t.name == "lucky_recorder" for t in threading.enumerate())

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lucky_recorder.episode.statistics import ColumnStatistics
-from lucky_recorder.errors import MetadataError, StorageError
-from lucky_recorder.session import layout
+from lucky_recorder.errors import FormatError, MetadataError, StorageError
+from lucky_recorder.session import layout, rows
 from lucky_recorder.session.check import check_session
 from lucky_recorder.session.reader import Session
 from lucky_recorder.storage import lock
@@ -37,10 +37,10 @@ def refusing(monkeypatch: pytest.MonkeyPatch, name: str, is_struck: Callable[[st
 
 def listed(root: Path) -> list[int]:
     """What other people's readers find in ``meta/``, in data files that are there."""
-    rows = [r for p in sorted(root.glob("meta/episodes/*/*")) for r in pq.ParquetFile(p).read().to_pylist()]
-    for row in rows:
+    found = [r for p in sorted(root.glob("meta/episodes/*/*")) for r in pq.ParquetFile(p).read().to_pylist()]
+    for row in found:
         assert layout.data_path(root, layout.Place(row["chunk_index"], row["file_index"])).is_file()
-    return [row["episode_index"] for row in rows]
+    return [row["episode_index"] for row in found]
 
 
 def test_meta_lists_what_is_assembled_and_readers_find_what_is_spooled(tmp_path: Path) -> None:
@@ -248,3 +248,25 @@ def test_a_value_that_cannot_be_measured_is_refused_before_anything_has_its_name
     recording.keep(2)
     recording.close()
     assert len(Session(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [FormatError("a spool: cannot be read"), MemoryError(), OSError(errno.EMFILE, "Too many open files")]
+)
+def test_spools_that_cannot_be_read_back_are_episodes_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whatever is raised once an episode's file has its name, the episode is there and counts."""
+    recording = Recording(tmp_path, arm_schema(), episodes_per_file=2)
+    recording.keep(2)
+
+    def fail(*given: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "read", fail)
+        with pytest.raises(MetadataError):
+            recording.keep(2)
+        assert len(Session(tmp_path)) == 2
+    recording.close()
+    assert (listed(tmp_path), check_session(tmp_path)) == ([0, 1], [])

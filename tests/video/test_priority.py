@@ -44,3 +44,17 @@ def test_what_is_changed_meanwhile_is_given_back() -> None:
     with pytest.raises(RuntimeError), priority.kept():
         hurried()
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_a_program_of_a_real_time_priority_keeps_its_own() -> None:
+    lowest = os.sched_get_priority_min(os.SCHED_FIFO)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(lowest))
+    except OSError:
+        pytest.skip("this user may not have real-time threads")
+    try:
+        with priority.kept():
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(lowest + 5))
+        assert (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority) == (os.SCHED_FIFO, lowest)
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

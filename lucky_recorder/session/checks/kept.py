@@ -64,10 +64,14 @@ class Kept:
             self._put_together()
 
     def _put_together(self) -> None:
-        by_schema: dict[str, list[str]] = {}
+        # Compared as they are: of two schemas that read alike, one may have a name that is two lines long.
+        by_schema: list[tuple[pa.Schema, list[str]]] = []
         for file, table in self._loose.items():
-            by_schema.setdefault(str(table.schema), []).append(file)
-        for files in by_schema.values():
+            same = next((files for schema, files in by_schema if schema.equals(table.schema)), None)
+            if same is None:
+                by_schema.append((table.schema, same := []))
+            same.append(file)
+        for _, files in by_schema:
             block, first = pa.concat_tables([self._loose[file] for file in files]).combine_chunks(), 0
             for file in files:
                 rows = self._loose[file].num_rows

@@ -38,3 +38,14 @@ def test_large_files_stay_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> N
     held.keep("b", [table(3, rows=9)])
     assert [found.equals(one) for found, one in zip(held.tables("a"), parts, strict=True)] == [True, True]
     assert (held.tables("b")[0].num_rows, held._parts, held._loose) == (9, {}, {})
+
+
+def test_what_reads_alike_is_not_put_together() -> None:
+    """A name of two lines reads like two columns."""
+    held, given = Kept(), {}
+    for number in range(64):
+        names = ["x: int64\ny"] if number == 5 else ["x", "y"]
+        given[f"{number}"] = pa.table({name: [number] for name in names})
+        held.keep(f"{number}", [given[f"{number}"]])
+    assert str(given["5"].schema) == str(given["6"].schema)
+    assert all(held.tables(name)[0].equals(one) for name, one in given.items())
