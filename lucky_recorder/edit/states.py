@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucky_recorder.edit.window import Window
+from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import FinishedStates, Model
-from lucky_recorder.errors import FormatError
+from lucky_recorder.errors import FormatError, SettingsError
 from lucky_recorder.session import layout
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.kept_states import States
@@ -55,11 +56,13 @@ def ticks_per_row(kept: States, rows: int, episode: Episode) -> int:
     Raises:
         FormatError: If they are not as many as these need.
     """
+    # As `info.json` says the rate of rows: a number that was read back from a float may be another fraction.
     try:
-        ratio = Fraction(kept.about["hz"]) / episode.hz
-    except (ValueError, ZeroDivisionError):
+        ratio = clock.rate(float(Fraction(kept.about["hz"]))) / episode.hz
+    except (ValueError, ZeroDivisionError, OverflowError, SettingsError):
         ratio = Fraction(0)
-    per_row = int(ratio) if ratio.denominator == 1 else 0
+    # Two such numbers may be whole multiples of each other but for the last digit of a float.
+    per_row = round(ratio) if abs(ratio - round(ratio)) <= 1e-9 * ratio else 0
     if per_row < 1 or -(-len(kept) // per_row) != rows:
         raise FormatError(f"{episode.states_path()}: its {len(kept)} ticks are not those of {rows} rows")
     return per_row
@@ -81,7 +84,8 @@ def _cut(kept: States, model: Model, window: Window, per_row: int, root: Path) -
         sizes, ticks = kept.about["sizes"], stop - first
         held = _whole(states, (ticks + 1, sizes["state"])), _whole(commands, (ticks, sizes["nu"]))
     resets = [tick - first for tick in kept.about["resets"] if first < tick < stop]
-    return FinishedStates(*held, model, {**kept.about, "ended": ended, "resets": resets})
+    tried = [tick - first for tick in kept.about["tried"] if first <= tick < stop]
+    return FinishedStates(*held, model, {**kept.about, "ended": ended, "resets": resets, "tried": tried})
 
 
 def _whole(spill: Spill, shape: tuple[int, int]) -> NDArray[Any]:

@@ -46,9 +46,14 @@ def _are_names(value: object) -> bool:
     return isinstance(value, list) and all(one is None or isinstance(one, str) for one in value)
 
 
+def _are_parts(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_whole, value.values()))
+
+
 _ABOUT = {
     "mujoco": lambda value: isinstance(value, str),
     "sizes": _are_sizes,
+    "parts": _are_parts,
     "timestep": lambda value: type(value) is float and 0 <= value < float("inf"),
     "plugins": _are_names,
     "model": lambda value: isinstance(value, str) and bool(_SUM.fullmatch(value)),
@@ -153,10 +158,13 @@ class States:
             raise FormatError(f"{self._path}: its ticks do not run from 0 on without a gap")
         sizes = self.about["sizes"]
         is_last = first + table.num_rows == self._rows
-        gaps = (0 if self.about["ended"] else 1, 1 if self.about["ended"] else 2)
+        ended, later = self.about["ended"], self._rows - first - table.num_rows
+        # Of a last tick whose end nobody knows, the commands may be known.
+        at, may_be_lost = table.num_rows - 2 + later, not ended and self._rows > 1
+        is_lost = may_be_lost and at < table.num_rows and at >= 0 and not table["ctrl"][at].is_valid
         states, commands = (
-            self._vectors(table[name], size, gap - max(0, self._rows - first - table.num_rows))
-            for name, size, gap in zip(("state", "ctrl"), (sizes["state"], sizes["nu"]), gaps, strict=True)
+            self._vectors(table[name], size, gap - later)
+            for name, size, gap in (("state", sizes["state"], 1 - ended), ("ctrl", sizes["nu"], 1 + is_lost))
         )
         assert is_last or len(states) == len(commands)
         return Part(first, states, commands)

@@ -33,11 +33,12 @@ _VECTORS = [f"{name}.list.element" for name in ("state", "ctrl")]
 def tables(states: FinishedStates) -> Iterator[pa.Table]:
     """Build the rows of an episode: one per tick, and one more for the state after the last, which has no commands.
 
-    Where nobody knows the last state, it is null, and so are the commands before it.
+    Where nobody knows the last state, it is null, and so are the commands before it where nobody knows them either.
     """
     count = len(states.states)
     each = states.states[:1].nbytes + states.commands[:1].nbytes
-    known = count - 1 if states.about["ended"] else count - 2
+    is_lost = not states.about["ended"] and len(states.commands) > 0 and bool(np.isnan(states.commands[-1]).any())
+    known = count - 2 if is_lost else count - 1
     for part in parts(count, each, _PART_BYTES):
         ticks = np.arange(part.start, part.stop, dtype=np.int64)
         arrays = [

@@ -85,7 +85,8 @@ def test_states_are_cut_with_their_rows(start: int, end: int, session: Path, tmp
         assert len(cut) == stop - 2 * start
         assert np.array_equal(cut.states, old.states[2 * start : stop + 1])
         assert np.array_equal(cut.commands, old.commands[2 * start : stop])
-        assert cut.about == old.about
+        tried = [tick - 2 * start for tick in old.about["tried"] if 2 * start <= tick < stop]
+        assert cut.about == {**old.about, "tried": tried}
 
 
 def test_a_reset_where_an_episode_is_cut_leaves_no_last_state(tmp_path: Path) -> None:
@@ -97,6 +98,7 @@ def test_a_reset_where_an_episode_is_cut_leaves_no_last_state(tmp_path: Path) ->
         if tick in (3, 8):
             mujoco.mj_resetData(model, data)
             observer.mark_reset()
+        data.ctrl[0] = np.sin(tick)
         with observer.step():
             mujoco.mj_step(model, data)
     observer.end_current_episode(True)
@@ -107,6 +109,9 @@ def test_a_reset_where_an_episode_is_cut_leaves_no_last_state(tmp_path: Path) ->
     assert (cut.about["ended"], cut.about["resets"]) == (False, [2])
     assert np.isnan(cut.states[-1]).all()
     assert np.isfinite(cut.states[:-1]).all()
+    # The commands before the reset are known.
+    assert cut.commands[:, 0].tolist() == np.sin(np.arange(1, 8)).tolist()
+    assert np.array_equal(np.concatenate([part.commands[:, 0] for part in cut.parts()])[:-1], cut.commands[:, 0])
 
 
 def test_sessions_with_and_without_do_not_go_together(session: Path, tmp_path: Path) -> None:

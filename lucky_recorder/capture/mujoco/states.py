@@ -146,6 +146,7 @@ class StateReader:
             "mujoco": mujoco.__version__,
             "state": "mjSTATE_INTEGRATION",
             "sizes": {"state": self.size, **sizes},
+            "parts": {name: place.stop - place.start for name, place in parts(self._model).items()},
             "timestep": float(self._model.opt.timestep),
             "plugins": list(plugins_of(self._model)),
         }

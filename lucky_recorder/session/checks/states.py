@@ -21,6 +21,14 @@ _PATH = "states/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 _PLACE = ("states/chunk_index", "states/file_index")
 _MODEL = re.compile(r"states/models/([0-9a-f]{64})\.mjb")
 _STATES_FILE = re.compile(r"states/chunk-\d{3}/file-\d{3}\.parquet")
+# How many values of a state each of a model's elements has.
+_PARTS = {
+    **{"qpos": (1, "nq"), "qvel": (1, "nv"), "act": (1, "na"), "ctrl": (1, "nu"), "qacc_warmstart": (1, "nv")},
+    **{"qfrc_applied": (1, "nv"), "xfrc_applied": (6, "nbody"), "eq_active": (1, "neq"), "mocap_pos": (3, "nmocap")},
+    **{"mocap_quat": (4, "nmocap"), "userdata": (1, "nuserdata"), "plugin_state": (1, "npluginstate")},
+}
+# What a step does not make, and what a plugin keeps for itself, may be any number, or none.
+_GIVEN = {"ctrl", "qfrc_applied", "xfrc_applied", "eq_active", "mocap_pos", "mocap_quat", "userdata", "plugin_state"}
 # What is added up over many steps, as MuJoCo adds its time step.
 _ROUNDING, _LEAST = 1e-5, 1e-9
 
@@ -98,20 +106,27 @@ class _Looked(NamedTuple):
 def _looked_at(kept: States, looked: _Looked) -> States:
     """Go through all states: they are finite, and time runs on by a tick, but where the simulation was reset."""
     resets = {*kept.about["resets"]}
-    step = _tick_s(kept)
+    step, made = _tick_s(kept), _made(kept.about)
+    if made is None:
+        sizes = kept.about["sizes"]
+        looked.faults.append(f"its parts are {shown(kept.about['parts'])}, of a model and states of {shown(sizes)}")
+        return kept
     before: float | None = None
     for part in kept.parts():
-        # A last one that is not known was found to be null, and is NaN.
-        unknown = part.first + len(part.states) == len(kept) + 1
-        ends = (int(unknown and not kept.about["ended"]), int(unknown) + int(unknown and not kept.about["ended"]))
-        for name, values, end in zip(("state", "ctrl"), (part.states, part.commands), ends, strict=True):
-            broken = np.flatnonzero(~np.isfinite(values[: len(values) - end]).all(axis=1))
+        # What is not known was found to be null, and is NaN: the commands after the end, the state there, where nobody
+        # knows how the last tick has ended, and its commands, where nobody knows them either.
+        ticks = np.arange(part.first, part.first + len(part.states))
+        is_end, is_last = ticks == len(kept), ticks == len(kept) - 1
+        is_lost = is_last & (not kept.about["ended"]) & np.isnan(part.commands).all(axis=1)
+        states = part.states[:, made], is_end & (not kept.about["ended"])
+        for name, (values, is_open) in {"state": states, "ctrl": (part.commands, is_end | is_lost)}.items():
+            broken = np.flatnonzero(~np.isfinite(values).all(axis=1) & ~is_open)
             if len(broken):
                 looked.faults.append(f"tick {part.first + broken[0]}: {name} holds NaN or infinity")
-        times = part.states[: len(part.states) - ends[0], 0]
+        times = part.states[~states[1], 0]
         joined = times if before is None else np.concatenate([[before], times])
         first = part.first + (1 if before is None else 0)
-        for offset in np.flatnonzero(_are_wrong(joined, step)).tolist():
+        for offset in np.flatnonzero(_are_wrong(joined, step, kept.about["physics_steps"])).tolist():
             if first + offset not in resets:
                 lasted = joined[offset + 1] - joined[offset]
                 looked.faults.append(f"tick {first + offset - 1}: lasts {lasted:g} s of the states' time")
@@ -122,11 +137,23 @@ def _looked_at(kept: States, looked: _Looked) -> States:
     return kept
 
 
-def _are_wrong(times: np.ndarray[Any, np.dtype[np.float64]], step: float | None) -> Any:
+def _made(about: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Return which values of a state must be finite; None where its parts are not those of its sizes."""
+    sizes, parts = about["sizes"], about["parts"]
+    known = {name: times * sizes.get(of, 0) for name, (times, of) in _PARTS.items() if of in sizes}
+    wrong = [name for name, values in known.items() if parts.get(name, 0) != values]
+    if wrong or parts.get("time") != 1 or next(iter(parts)) != "time" or sum(parts.values()) != sizes["state"]:
+        return None
+    return np.repeat([name not in _GIVEN for name in parts], list(parts.values()))
+
+
+def _are_wrong(times: np.ndarray[Any, np.dtype[np.float64]], step: float | None, additions: int | None) -> Any:
     lasted = np.diff(times)
-    if step is None:
+    if step is None or additions is None:
         return lasted < 0
-    room = np.maximum(max(_LEAST, _ROUNDING * step), 8 * np.spacing(np.abs(times[:-1])))
+    # Every addition of the time step is rounded, to what a clock of seconds since 1970 can tell apart.
+    rounded = (8.0 + additions) * np.spacing(np.abs(times[:-1]))
+    room = np.maximum(max(_LEAST, _ROUNDING * step), np.minimum(rounded, step / 2))
     return np.abs(lasted - step) > room
 
 
@@ -137,15 +164,16 @@ def _tick_s(kept: States) -> float | None:
 
 
 def _about_faults(kept: States, episode: Listed, evidence: Evidence) -> Iterator[str]:
+    # As `info.json` says the rate of rows: a number that was read back from a float may be another fraction.
     try:
-        base = Fraction(kept.about["hz"])
-    except (ValueError, ZeroDivisionError):
-        base = Fraction(0)
+        base = rate(float(Fraction(kept.about["hz"])))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        base = None
     hz, robots = evidence.declared.hz, evidence.declared.robots
-    if base <= 0 or rate(float(base)) is None:
+    if base is None:
         yield f"hz is {shown(kept.about['hz'])}, expected ticks per second"
     elif hz and robots:
         ratio = base / hz
-        due = -(-len(kept) // ratio) if ratio.denominator == 1 else None
+        due = -(-len(kept) // round(ratio)) if round(ratio) and abs(ratio - round(ratio)) <= 1e-9 * ratio else None
         if due != episode.length // robots:
             yield f"{len(kept) + 1} states of {len(kept)} ticks, for {episode.length // robots} rows of a robot"

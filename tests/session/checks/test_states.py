@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ import pytest
 
 import lucky_recorder as lr
 from lucky_recorder.session.check import check_session
-from tests.recorder.physics import Cart, push
+from tests.recorder.physics import XML, Cart, push
 from tests.session.breaking import rewrite, with_value
 
 FILE = "states/chunk-000/file-000.parquet"
@@ -73,6 +74,73 @@ def test_a_value_that_no_simulation_was_in(
     assert found(session) == {FILE: message}
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("part", ["mocap_pos", "mocap_quat", "ctrl", "xfrc_applied"])
+def test_what_is_given_to_a_step_may_be_no_number(session: Path, part: str, value: float) -> None:
+    sizes = lr.Session(session).episode(0).states().about["parts"]
+    place = sum([*sizes.values()][: [*sizes].index(part)])
+    rewrite(session / FILE, with_value("state", 3, vector(session, "state", 3, place, value)))
+    assert found(session) == {}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sizes": {"nq": 99}},
+        {"sizes": {"nbody": 5}},
+        {"parts": {"userdata": 1}},
+        {"parts": {"qpos": 3, "qvel": 1}},
+        {"parts": {"time": 0, "qpos": 3}},
+    ],
+)
+def test_sizes_and_parts_that_do_not_go_together(session: Path, fields: dict[str, dict[str, int]]) -> None:
+    about = lr.Session(session).episode(0).states().about
+    note(session, {name: {**about[name], **values} for name, values in fields.items()})
+    assert "its parts are" in found(session)[FILE]
+
+
+@pytest.mark.parametrize(("ctrl", "is_right"), [(None, True), ([0.5], True), ([np.inf], False)])
+def test_commands_of_a_tick_whose_end_nobody_knows(session: Path, ctrl: Any, is_right: bool) -> None:
+    rewrite(session / FILE, with_value("state", 7, None))
+    rewrite(session / FILE, with_value("ctrl", 6, ctrl))
+    note(session, {"ended": False})
+    assert found(session) == ({} if is_right else {FILE: "tick 6: ctrl holds NaN or infinity"})
+    kept = lr.Session(session).episode(0).states()
+    assert np.array_equal(kept.commands[6], [np.nan if ctrl is None else ctrl[0]], equal_nan=True)
+    assert np.array_equal(np.concatenate([part.commands for part in kept.parts()])[:-1], kept.commands, equal_nan=True)
+
+
+class Since1970(Cart):
+    """Its time is what a clock says: a step is off by a quarter of a microsecond, and by another one each."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        result = super().reset(seed=seed)
+        self.data.time = 1.7e9
+        return result
+
+    def step(self, action: Any) -> Any:
+        mujoco.mj_step(self.model, self.data, nstep=96)
+        return super().step(action)
+
+
+@pytest.mark.filterwarnings("ignore:the environment states")
+@pytest.mark.parametrize(("kind", "timestep"), [(Since1970, 0.0005), (Cart, 0.001234567)])
+def test_clocks_and_rates_that_are_rounded(kind: type[Cart], timestep: float, tmp_path: Path) -> None:
+    env = kind(xml=XML.replace('timestep="0.005"', f'timestep="{timestep!r}"'))
+    env.dt = timestep * (100 if kind is Since1970 else 4)
+    env.metadata = {"render_modes": []}  # type: ignore[misc]
+    wrapped = lr.RecordSession(env, output_dir=tmp_path, keep_states=True)
+    wrapped.reset(seed=1)
+    push(wrapped, 12)
+    wrapped.end_episode(success=True)
+    wrapped.close()
+    assert wrapped.session_path is not None
+    assert check_session(wrapped.session_path) == []
+    lr.trim(wrapped.session_path, tmp_path / "cut", start=2, end=1)
+    assert check_session(tmp_path / "cut") == []
+    assert len(lr.Session(tmp_path / "cut").episode(0).states()) == 9
+
+
 @pytest.mark.parametrize(
     ("column", "tick", "value", "message"),
     [
@@ -118,6 +186,10 @@ def test_other_columns(session: Path) -> None:
         ("ended", 1),
         ("resets", [1.5]),
         ("resets", None),
+        ("tried", [-1]),
+        ("plugins", [3]),
+        ("parts", {"qpos": -1}),
+        ("parts", [2]),
         ("physics_steps", -4),
         ("not_brought_back", [3]),
         ("mujoco", None),
