@@ -21,7 +21,6 @@ from lucky_recorder.storage.spill import Spill
 
 # Before these ticks it is looked at whether a state follows from the one before. The first may be at rest.
 _TRIED = (1, 2, 17)
-_LONG_S = 0.002
 _TIME = 0
 # Told of an episode, in its file and once to the user.
 MODEL_CHANGED = "the model was changed within the episode, or as it ended: masses, gravity, textures or others"
@@ -122,9 +121,6 @@ class Trail:
 
     def _try(self, tick: int, after: NDArray[np.float64]) -> None:
         self._note_callbacks()
-        # Where physics takes long, once is enough.
-        if tick and self._reader.tried_s > _LONG_S:
-            return
         does = self._reader.follows(self._states.open[tick], self._commands.open[tick], after)
         if does is None:
             return
