@@ -128,9 +128,7 @@ def test_what_is_said_of_an_episode_is_of_its_beginning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("steps", "tried"), [(1, []), (2, [0]), (9, [0, 1]), (20, [0, 1, 16])])
-def test_which_ticks_were_tried_is_said(
-    steps: int, tried: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_ticks_were_tried_is_said(steps: int, tried: list[int], tmp_path: Path) -> None:
     wrapped = lr.RecordSession(Cart(), output_dir=tmp_path, keep_states=True)
     wrapped.reset(seed=0)
     push(wrapped, steps)
