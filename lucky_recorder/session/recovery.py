@@ -17,7 +17,7 @@ import pyarrow as pa
 from lucky_recorder.episode import keys
 from lucky_recorder.errors import FormatError, VideoError
 from lucky_recorder.session import carried as footers
-from lucky_recorder.session import layout, lists, metadata, provenance, rebuilt, whole
+from lucky_recorder.session import layout, lists, metadata, noted, provenance, rebuilt, whole
 from lucky_recorder.session.carried import Row
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import WHEN, episodes_schema, has_about, streams_of
@@ -262,18 +262,17 @@ class _Planner:
 
     def _columns(self, unlisted: Sequence[Row]) -> pa.Schema:
         """Return the columns of new files of ``meta/episodes``."""
-        noted = self._lists.noted if any(name in row for row in unlisted for name in self._lists.noted.names) else ()
+        own = self._lists.noted if any(name in row for row in unlisted for name in self._lists.noted.names) else ()
         has_them, streams = has_about(self._folder.listed, unlisted), streams_of(self._folder.features)
-        return episodes_schema(streams, has_them, noted, has_states=self._folder.has_states)
+        return episodes_schema(streams, has_them, own, has_states=self._folder.has_states)
 
     def _differs(self, row: Row, listed: Row | None) -> bool:
         """Tell whether ``meta/episodes`` says other things of an episode than its own file."""
-        if listed is None:
-            return False
         # What somebody has added to the list, no file need say; nor does any say when it was recorded.
         apart = {keys.META_CHUNK, keys.META_FILE, *WHEN}
-        own = {*row, *episodes_schema(streams_of(self._folder.features), has_states=True).names} - apart
-        return {k: v for k, v in listed.items() if v is not None and k in own} != row
+        said = {name: value for name, value in row.items() if not noted.is_own(name)}
+        own = {*said, *episodes_schema(streams_of(self._folder.features), has_states=True).names} - apart
+        return listed is not None and {k: v for k, v in listed.items() if v is not None and k in own} != said
 
     def _damage(self, index: int, row: Row, gap: int) -> str:
         name = self._folder.data_file(row)
