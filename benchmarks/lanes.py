@@ -21,11 +21,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import lucky_recorder as lr
-
-try:
-    from benchmarks.stepping_overhead import Slides
-except ImportError:  # run as a script
-    from stepping_overhead import Slides
+from lucky_recorder.bench.slides import Slides
 
 LENGTH = 500
 

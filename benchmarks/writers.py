@@ -2,9 +2,9 @@
 
     python benchmarks/writers.py [--rounds 4] [--frames 150] [--episodes 2] [--lerobot PYTHON]
 
-Each writer is given the same pictures, 640x480, which move, and the same 7 values of state and action, step by step. It
-runs in a process of its own, and they take turns, there and back. Compared is the CPU of the whole process and its
-children, from the first picture until everything is on the disk, threads included: a ratio of sums. Printed too is the
+Each writer is given the same pictures, 640x480, in which shapes move, and the same 7 values of state and action, step by
+step. It runs in a process of its own, and they take turns, there and back. Compared is the CPU of the whole process and
+its children, from the first picture until everything is on the disk, threads included: a ratio of sums. Printed too is the
 longest that one step was held up, and by how much the process grew.
 
 RecordVideo needs moviepy, imageio its ffmpeg (`pip install moviepy imageio-ffmpeg`); LeRobot's writer needs a Python
@@ -45,10 +45,21 @@ class Told(NamedTuple):
 
 
 def pictures(count: int) -> list[np.ndarray]:
-    """Return pictures of coarse blocks that scroll over a ramp."""
-    coarse = np.random.default_rng(0).integers(0, 256, (HEIGHT // 16, WIDTH // 16, 3), np.uint8)
-    picture = np.kron(coarse, np.ones((16, 16, 1), np.uint8))
-    return [np.ascontiguousarray(np.roll(picture, 3 * k, axis=1)) for k in range(count)]
+    """Return pictures as simulations draw them: a floor, a shaded background, and a few shapes that move."""
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
+    floor = np.where((x // 40 + y // 40) % 2, 150, 110)
+    room = np.where(y < HEIGHT / 2, 200 - y / 4, floor)[..., None] * np.array([1.0, 0.95, 0.9], np.float32)
+    shown = []
+    for k in range(count):
+        picture = room.copy()
+        for shape, colour in enumerate(((220, 60, 50), (60, 170, 80), (70, 90, 200))):
+            cx = WIDTH * (0.5 + 0.35 * np.sin(k / 25 + 2 * shape))
+            cy = HEIGHT * (0.55 + 0.25 * np.cos(k / 18 + shape))
+            near = np.hypot(x - cx, y - cy) / (30 + 15 * shape)
+            inside = near < 1
+            picture[inside] = np.array(colour, np.float32) * (1.1 - 0.6 * near[inside, None])
+        shown.append(np.clip(picture, 0, 255).astype(np.uint8))
+    return shown
 
 
 class Held:
@@ -84,7 +95,8 @@ def environment(frames: list[np.ndarray]) -> Any:
             return np.full(VALUES, self.at, np.float32), 0.0, False, False, {"is_success": True}
 
         def render(self) -> Any:
-            return frames[min(self.at, len(frames) - 1)]
+            # As a simulation does, which draws each picture anew.
+            return frames[min(self.at, len(frames) - 1)].copy()
 
     return Shown()
 

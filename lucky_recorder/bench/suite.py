@@ -63,7 +63,7 @@ def machine() -> dict[str, str]:
     return {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "lucky-recorder": __version__,
         **versions,
