@@ -2,10 +2,10 @@
 
     python benchmarks/writers.py [--rounds 4] [--frames 150] [--episodes 2] [--lerobot PYTHON]
 
-Each writer is given the same pictures, 640x480, in which shapes move, and the same 7 values of state and action, step by
-step. It runs in a process of its own, and they take turns, there and back. Compared is the CPU of the whole process and
-its children, from the first picture until everything is on the disk, threads included: a ratio of sums. Printed too is the
-longest that one step was held up, and by how much the process grew.
+Each writer is given the same pictures, 640x480, in which shapes move, and the same 7 values of state and action, step
+by step. It runs in a process of its own, and they take turns, there and back. Compared is the CPU of the whole process
+and its children, from the first picture until everything is on the disk, threads included: a ratio of sums. Printed too
+is the longest that one step was held up, and by how much the process grew.
 
 RecordVideo needs moviepy, imageio its ffmpeg (`pip install moviepy imageio-ffmpeg`); LeRobot's writer needs a Python
 that has it, such as the one that `make interop-readers` sets up, and PYTHONPATH naming LeRobot's folder there:
