@@ -26,6 +26,7 @@ from lucky_recorder.errors import FormatError, SettingsError, shown
 from lucky_recorder.notices import tell
 from lucky_recorder.session import carried as footers
 from lucky_recorder.session import later, layout, lidar, likeness, noted, provenance, stored, whole
+from lucky_recorder.session.about import refuse_other_types
 from lucky_recorder.session.carried import DataFile
 from lucky_recorder.session.episode import Episode
 from lucky_recorder.session.features import ABOUT_COLUMNS, DURATION, END_REASON, SEED, arrow_type, measured_of
@@ -200,7 +201,8 @@ class Source:
 
     @cached_property
     def noted(self) -> tuple[pa.Field, ...]:
-        """The columns of its ``meta/episodes`` beside the format's own."""
+        """The columns of its ``meta/episodes`` beside the format's own; `FormatError` if one is of another type."""
+        refuse_other_types(self.folder.episodes, self.path / layout.EPISODES)
         about = {name for name, _ in ABOUT_COLUMNS}
         own = [f for f in self.folder.episodes.schema if f.name in about or noted.is_own(f.name)]
         return tuple(field for field in own if not self._is_statistic(field.name))

@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from lucky_recorder.episode import clock
 from lucky_recorder.episode.record import About, EpisodeRecord
@@ -134,3 +137,26 @@ def as_object(said: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FormatError(f"{where}={shown(said)}: expected a JSON object")
     return value
+
+
+def refuse_other_types(listed: pa.Table, path: Path) -> None:
+    """Refuse to write anew what is known of episodes where it is of other types than the format's.
+
+    Args:
+        listed: What ``meta/episodes`` lists.
+        path: Where that is, for the error.
+
+    Raises:
+        FormatError: If it is.
+    """
+    wanted = dict(features.ABOUT_COLUMNS) if features.has_about(listed) else {}
+    for field in listed.schema:
+        if field.name in wanted and not _may_hold(field.type, wanted[field.name]):
+            raise FormatError(f"{path}: {field.name} is {field.type}, expected {wanted[field.name]}")
+
+
+def _may_hold(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether a column may hold what one of the format's types does, as others' libraries write it."""
+    if pa.types.is_string(wanted) or pa.types.is_null(kind):
+        return bool(kind == wanted or pa.types.is_null(kind))
+    return bool(pa.types.is_integer(kind) or (pa.types.is_floating(kind) and pa.types.is_floating(wanted)))

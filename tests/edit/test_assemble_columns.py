@@ -68,6 +68,28 @@ def test_what_is_noted_of_episodes_goes_along_and_is_null_where_nothing_is(tmp_p
     assert lr.Session(again).episodes.drop_columns("weights").equals(table.drop_columns("weights"))
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("recorded_at", pa.array([True, False])),
+        ("duration_s", pa.array(["1", None])),
+        ("lane", pa.array([[0], [1]])),
+        ("seed", pa.array([1, 2])),
+        ("annotations", pa.array([{"a": 1}, None])),
+        ("end_reason", pa.array([b"x", b"y"])),
+    ],
+)
+def test_what_is_known_of_episodes_has_the_formats_types(tmp_path: Path, name: str, values: pa.Array) -> None:
+    (one,) = in_sessions(tmp_path, arm_schema(), 2)
+    for number, file in enumerate(sorted(one.glob("meta/episodes/*/*.parquet"))):
+        table = pq.ParquetFile(file).read()
+        mine = values.slice(number, table.num_rows)
+        pq.write_table(table.set_column(table.column_names.index(name), name, mine), file)
+    with pytest.raises(FormatError, match=f"{name} is .*, expected "):
+        assemble(whole(one), tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+
+
 def test_notes_of_several_types_are_refused(tmp_path: Path) -> None:
     one, two = in_sessions(tmp_path, arm_schema(), 1, 1)
     note(one, rating=pa.array([4]))
