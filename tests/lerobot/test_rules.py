@@ -231,6 +231,7 @@ DEVIATIONS: list[tuple[int, str, Change]] = [
     (7, "has no type", null_type),
     (7, "has no column tasks", lambda session: [table(f, without("tasks"))(session) for f in meta(session)] and None),
     (7, "has 2 columns tasks", table(EPISODES, lambda old: old.append_column("tasks", old["tasks"]))),
+    (7, "is not its own: 0", column(EPISODES, "meta/episodes/file_index", lambda old: pa.array([[0]] * len(old)))),
     (7, "is not its own: 1", column(SECOND, "meta/episodes/file_index", renumbered([0, 0, 0]))),
     (7, "row 1 is episode 2", column(SECOND, "episode_index", renumbered([2, 1, 3]))),
     (7, "row 0 is episode 1", move(EPISODES, "meta/episodes/chunk-000/file-003.parquet")),
