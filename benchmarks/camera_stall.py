@@ -17,62 +17,15 @@ import argparse
 import os
 import tempfile
 import time
-from typing import Any
+from pathlib import Path
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
-import gymnasium as gym
 import numpy as np
 
-import lucky_recorder as lr
+from lucky_recorder.bench.filming import stalls
 
 PERIOD_S = 0.02
-WARM_UP = 50
-
-
-class Timed(gym.Wrapper[Any, Any, Any, Any]):
-    """Keeps how long the last step of the environment inside took."""
-
-    last_s = 0.0
-
-    def step(self, action: Any) -> Any:
-        started = time.perf_counter()
-        result = self.env.step(action)
-        self.last_s = time.perf_counter() - started
-        return result
-
-
-def stalls(cameras: int, steps: int, paced: bool) -> tuple[np.ndarray, dict[str, float]]:
-    """Return the stall of every step after the warm-up, and what else the thread waited for, in milliseconds."""
-    names = ("front", "wrist")
-    bindings = [lr.Camera(f"{names[i % 2]}{i}", source=names[i % 2], width=320, height=240) for i in range(cameras)]
-    with tempfile.TemporaryDirectory() as folder:
-        inner = Timed(gym.make("LuckyRecorder/PickCube-v0").unwrapped)
-        env = lr.RecordSession(inner, output_dir=folder, cameras=bindings)
-        rng = np.random.default_rng(0)
-        low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
-        waited, other = [], {}
-        for name, count in (("first reset", WARM_UP), ("later reset", steps)):
-            started = time.perf_counter()
-            env.reset(seed=0)
-            other[name] = 1e3 * (time.perf_counter() - started)
-            due = time.perf_counter()
-            waited = []
-            for _ in range(count):
-                action = rng.uniform(low, high)
-                started = time.perf_counter()
-                env.step(action)
-                waited.append(time.perf_counter() - started - inner.last_s)
-                due += PERIOD_S
-                if paced:
-                    time.sleep(max(0.0, due - time.perf_counter()))
-            started = time.perf_counter()
-            env.end_episode(success=True)
-            other["end_episode"] = 1e3 * (time.perf_counter() - started)
-        started = time.perf_counter()
-        env.close()
-        other["close"] = 1e3 * (time.perf_counter() - started)
-    return 1e3 * np.array(waited), other
 
 
 def work_us(pause_s: float) -> float:
@@ -97,7 +50,9 @@ def main() -> None:
     cold, warm = work_us(PERIOD_S), work_us(0)
     print(f"the same few lines of Python take {cold:.0f} us after a sleep, {warm:.0f} us without")
     for cameras in (0, options.cameras):
-        waited, other = stalls(cameras, int(options.seconds / PERIOD_S), not options.unpaced)
+        with tempfile.TemporaryDirectory() as folder:
+            steps = int(options.seconds / PERIOD_S)
+            waited, other = stalls(cameras, steps, Path(folder), not options.unpaced)
         p50, p90, p99 = np.percentile(waited, [50, 90, 99])
         print(
             f"{cameras} cameras, {len(waited)} steps: p50 {p50:.3f} ms, p90 {p90:.3f}, p99 {p99:.3f}, "

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -72,7 +72,22 @@ def _size(file: Path) -> str:
     return f"{file.stat().st_size / 1e3:.1f} kB"
 
 
-class Bar:
+class _Shown:
+    """A bar that is shown while it is entered."""
+
+    _progress: Progress
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class Bar(_Shown):
     """Shows how a collection stands, while it is entered."""
 
     def __init__(self, episodes: int, begun: Summary) -> None:
@@ -97,17 +112,8 @@ class Bar:
             megabytes=summary.bytes / 1e6,
         )
 
-    def __enter__(self) -> Bar:
-        self._progress.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
-
-class Bytes:
+class Bytes(_Shown):
     """Shows how much has been read of what takes long, while it is entered; only on a terminal, and it goes again."""
 
     _unit, _each = "MB", 1_000_000
@@ -128,15 +134,6 @@ class Bytes:
         said: dict[str, Any] = {"done": done // self._each, "all": total // self._each}
         self._progress.update(self._task, completed=done, total=total, **said)
 
-    def __enter__(self) -> Bytes:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
 
 class Episodes(Bytes):
     """Shows how many episodes are done, in the same way."""
@@ -144,7 +141,7 @@ class Episodes(Bytes):
     _unit, _each = "episodes", 1
 
 
-class Steps:
+class Steps(_Shown):
     """Shows which of some steps is being done, while it is entered; only on a terminal, and it goes again."""
 
     def __init__(self, total: int) -> None:
@@ -163,12 +160,3 @@ class Steps:
         """Show that the next step has begun."""
         self._progress.update(self._task, completed=self._begun, description=name)
         self._begun += 1
-
-    def __enter__(self) -> Steps:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._progress.stop()

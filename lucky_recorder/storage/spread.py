@@ -52,15 +52,25 @@ def spread(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     What one of them raises is raised here, and no other is begun after it.
     """
     with ThreadPoolExecutor(THREADS, thread_name_prefix="lucky_recorder-look") as pool:
-        waiting: deque[Future[R]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                # A folder may have a million files: not all of them wait at once.
-                if len(waiting) >= 2 * THREADS:
-                    yield waiting.popleft().result()
-            while waiting:
+        yield from in_order(lambda item: pool.submit(work, item), items, 2 * THREADS)
+
+
+def in_order(begin: Callable[[T], Future[R]], items: Iterable[T], most: int) -> Iterator[R]:
+    """Hand out some work for each item; yields the results in the order of the items.
+
+    Args:
+        begin: Hands out the work for an item.
+        items: The items; there may be a million, so not all of them wait at once.
+        most: How many wait at the most. Those that are not begun are not when this is broken off.
+    """
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            waiting.append(begin(item))
+            if len(waiting) >= most:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

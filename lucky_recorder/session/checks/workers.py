@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import signal
-from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -14,7 +13,7 @@ from lucky_recorder.errors import WorkerDiedError
 from lucky_recorder.session.checks.evidence import Evidence, Known, Listed
 from lucky_recorder.session.checks.pieces import Looked, cut, known, look
 from lucky_recorder.storage.processes import deaf
-from lucky_recorder.storage.spread import Progress
+from lucky_recorder.storage.spread import Progress, in_order
 
 _DIED = (
     "a process that checked episodes was ended from outside (by the system, if memory ran out), or could not begin; "
@@ -52,18 +51,12 @@ def _in_processes(session: Known, pieces: Iterator[list[Listed]], workers: int) 
     # Spawned: a process that is forked beside threads may hold a lock of theirs for ever.
     spawning = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawning, initializer=_begin, initargs=(session,)) as pool:
-        waiting: deque[Future[Looked]] = deque()
-        try:
-            for piece in pieces:
-                with deaf():
-                    waiting.append(pool.submit(_look, piece))
-                if len(waiting) >= 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+
+        def begin(piece: list[Listed]) -> Future[Looked]:
+            with deaf():
+                return pool.submit(_look, piece)
+
+        yield from in_order(begin, pieces, 2 * workers)
 
 
 def _begin(session: Known) -> None:
